@@ -20,8 +20,8 @@ struct Slice {
 /// What every slice of a parameter group is updated with.
 struct UpdateContext {
   double lr = 0;
-  double momentum = -1;           ///< beta1, or SGD's momentum, where the schedule cycles it; negative: the optimizer's own.
-  double beta2 = -1;              ///< Likewise.
+  double momentum = -1;  ///< beta1, or SGD's momentum, where the schedule cycles it; negative: the optimizer's own.
+  double beta2 = -1;     ///< Likewise.
   double weight_decay = 0;
   int64_t applied_step = 1;       ///< 1 for the first update; counts applied ones only.
   float gradient_divisor = 1.0F;  ///< Loss scale times clip factor: g is divided by it before anything else.

@@ -1,0 +1,280 @@
+// One rank's run of `lockstep train`: read, build, train, evaluate, save.
+#include <ATen/Parallel.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <filesystem>
+#include <thread>
+
+#include "base/files.h"
+#include "base/units.h"
+#include "checkpoint/reader.h"
+#include "exit_codes.h"
+#include "launch/rank_environment.h"
+#include "lockstep/config.h"
+#include "lockstep/data.h"
+#include "lockstep/engine.h"
+#include "lockstep/error.h"
+#include "lockstep/launch.h"
+#include "lockstep/models.h"
+#include "lockstep/version.h"
+#include "monitor/memory.h"
+#include "monitor/metrics.h"
+#include "monitor/progress.h"
+#include "tensor/cpu_allocator.h"
+#include "train.h"
+
+namespace lockstep::cli {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+/// Where a run keeps its files.
+struct RunFolder {
+  std::string metrics{};
+  std::string checkpoints{};
+};
+
+RunFolder run_folder(const TrainOptions& options, const Config& config) {
+  return {.metrics = options.metrics.empty() ? options.output + "/metrics.jsonl" : options.metrics,
+          .checkpoints = config.checkpoint.enabled && config.checkpoint.path ? *config.checkpoint.path
+                                                                            : options.output + "/checkpoints"};
+}
+
+struct ResumePoint {
+  std::string directory{};
+  std::string tag{};  ///< Empty: latest.
+};
+
+/// Where to go on from, if anywhere.  Throws CheckpointError where --resume finds nothing.
+std::optional<ResumePoint> find_resume_point(const TrainOptions& options, const RunFolder& folder) {
+  const auto has_latest = [](const std::string& directory) {
+    return base::host_files().exists(directory + "/latest");
+  };
+  if (options.resume_if_present)
+    return has_latest(folder.checkpoints) ? std::optional(ResumePoint{folder.checkpoints, ""}) : std::nullopt;
+  if (!options.resume) return std::nullopt;
+  if (options.resume->empty() || has_latest(*options.resume))
+    return ResumePoint{options.resume->empty() ? folder.checkpoints : *options.resume, ""};
+  const std::filesystem::path path(*options.resume);
+  return ResumePoint{path.parent_path().string(), path.filename().string()};
+}
+
+void refuse_used_output(const TrainOptions& options, const RunFolder& folder) {
+  for (const std::string& used : {folder.metrics, folder.checkpoints + "/latest"})
+    if (base::host_files().exists(used))
+      throw ConfigError(fmt::format("{} exists: {} already holds a run; add --resume to go on with it, or give another "
+                                    "--output", used, options.output));
+}
+
+LogLevel log_level(const TrainOptions& options, const Config& config) {
+  if (!options.log_level.empty()) return parse_log_level(options.log_level);
+  return config.log_level ? parse_log_level(*config.log_level) : LogLevel::warning;
+}
+
+/// Rank 0 speaks for all.
+Log make_log(int rank, LogLevel least) {
+  if (rank != 0) return {};
+  return Log(
+      [](LogLevel level, std::string_view text) {
+        static constexpr std::array kNames{"debug", "info", "warning", "error", "critical", ""};
+        std::fprintf(stderr, "lockstep: %s: %.*s\n", kNames[static_cast<size_t>(level)], static_cast<int>(text.size()),
+                     text.data());
+      },
+      least);
+}
+
+int thread_count(const TrainOptions& options, int ranks_on_host) {
+  if (options.threads > 0) return options.threads;
+  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()) / std::max(1, ranks_on_host));
+}
+
+/// Everything one rank trains with.
+class Run {
+ public:
+  Run(const TrainOptions& options, World world, Config config)
+      : options_(options),
+        world_(std::move(world)),
+        config_(std::move(config)),
+        folder_(run_folder(options, config_)),
+        model_(models::from_preset_or_folder(options.model)),
+        source_(open_token_files(options.data)),
+        split_(split_tokens(source_->size(), options.eval_fraction)),
+        sequence_length_(options.sequence_length > 0 ? options.sequence_length : model_.max_sequence),
+        log_(make_log(world_.rank, log_level(options, config_))) {}
+
+  int operator()();
+
+ private:
+  [[nodiscard]] LoaderOptions loader_options(bool training) const;
+  void resume(Engine& engine, const ResumePoint& point);
+  void banner(const Engine& engine) const;
+  void train(Engine& engine);
+  std::optional<double> evaluate(Engine& engine, bool due);
+  void report(const StepReport& step, const std::optional<double>& eval_loss, double step_s);
+  void save(Engine& engine);
+  void goodbye() const;
+
+  const TrainOptions& options_;
+  World world_;
+  const Config config_;
+  const RunFolder folder_;
+  const LayerStack model_;
+  const std::shared_ptr<TokenSource> source_;
+  const TokenSplit split_;
+  const int64_t sequence_length_;
+  const Log log_;
+  int64_t steps_ = 0;
+  std::unique_ptr<monitor::MetricsFile> metrics_;
+  std::unique_ptr<monitor::Progress> progress_;
+};
+
+LoaderOptions Run::loader_options(bool training) const {
+  const TokenRange& range = training ? split_.training : split_.evaluation;
+  return {.sequence_length = sequence_length_,
+          .micro_batch = config_.train_micro_batch_size_per_gpu,
+          .rank = world_.rank,
+          .world = world_.size,
+          .seed = options_.seed,
+          .shuffle = training && !options_.no_shuffle,
+          .first_token = range.first,
+          .token_count = range.count,
+          .model_vocabulary = model_.vocabulary};
+}
+
+void Run::resume(Engine& engine, const ResumePoint& point) {
+  engine.load_checkpoint(point.directory, point.tag);
+  if (world_.rank == 0) {
+    metrics_ = std::make_unique<monitor::MetricsFile>(base::host_files(), folder_.metrics);
+    metrics_->cut_back_to(engine.global_steps());
+    std::fprintf(stderr, "resuming at step %ld of %ld\n", engine.global_steps(), steps_);
+  }
+}
+
+void Run::banner(const Engine& engine) const {
+  if (world_.rank != 0) return;
+  const auto row = [](const char* name, const std::string& value) {
+    std::fprintf(stderr, "  %-12s %s\n", name, value.c_str());
+  };
+  std::fprintf(stderr, "lockstep %s, LibTorch %s\n", version(), built_with_torch());
+  row("model", fmt::format("{}, {} parameters", options_.model, base::format_count(engine.parameter_count())));
+  row("data", fmt::format("{}: {} tokens to train on, {} held back", source_->name(),
+                          base::format_count(split_.training.count), base::format_count(split_.evaluation.count)));
+  row("batch", fmt::format("{} = {} a rank x {} accumulated x {} ranks, sequences of {}", config_.train_batch_size,
+                           config_.train_micro_batch_size_per_gpu, config_.gradient_accumulation_steps, world_.size,
+                           sequence_length_));
+  row("optimizer", fmt::format("{}, lr {}{}", config_.optimizer.type, base::shortest(config_.optimizer.params.lr),
+                               config_.scheduler.type.empty() ? "" : ", " + config_.scheduler.type));
+  row("clipping", fmt::format("{}{}", base::shortest(config_.gradient_clipping),
+                              config_.provenance("gradient_clipping").source == Origin::Source::defaulted
+                                  ? " (the default; 0 switches it off)"
+                                  : ""));
+  row("ranks", fmt::format("{} with {} threads each, deadline {:g} s", world_.size, at::get_num_threads(),
+                           std::chrono::duration<double>(world_.communicator->deadline()).count()));
+  row("steps", fmt::format("{}", steps_));
+}
+
+std::optional<double> Run::evaluate(Engine& engine, bool due) {
+  if (!due || split_.evaluation.count == 0) return std::nullopt;
+  return engine.evaluate(Loader(source_, loader_options(false)));
+}
+
+void Run::report(const StepReport& step, const std::optional<double>& eval_loss, double step_s) {
+  const monitor::StepRecord record{.step = step.step,
+                                   .loss = step.loss,
+                                   .lr = step.lr,
+                                   .grad_norm = step.grad_norm,
+                                   .loss_scale = step.loss_scale,
+                                   .skipped = step.skipped,
+                                   .tokens = step.tokens,
+                                   .tokens_per_s = static_cast<double>(config_.train_batch_size * sequence_length_) / step_s,
+                                   .step_ms = step_s * 1e3,
+                                   .peak_bytes = tensor::peak_bytes(),
+                                   .peak_rss_bytes = monitor::peak_rss_bytes(),
+                                   .eval_loss = eval_loss};
+  metrics_->append(record);
+  progress_->update(record);
+  if (!config_.wall_clock_breakdown) return;
+  const auto phase = [](const char* name, double mean, double max) { return fmt::format("{} {:.1f}/{:.1f}", name, mean, max); };
+  const PhaseTimes& mean = step.mean_times;
+  const PhaseTimes& max = step.max_times;
+  std::fprintf(stderr, "step %ld, ms mean/max over ranks: %s, %s, %s, %s\n", step.step,
+               phase("forward", mean.forward_ms, max.forward_ms).c_str(),
+               phase("backward", mean.backward_ms, max.backward_ms).c_str(),
+               phase("reduce", mean.reduce_ms, max.reduce_ms).c_str(),
+               phase("step", mean.step_ms, max.step_ms).c_str());
+}
+
+void Run::train(Engine& engine) {
+  const Loader loader(source_, loader_options(true));
+  while (engine.global_steps() < steps_) {
+    const Clock::time_point start = Clock::now();
+    const StepReport step = engine.train_batch(loader);
+    const double step_s = seconds_since(start);
+    const bool last = step.step == steps_;
+    const bool due = last || (options_.eval_every > 0 && step.step % options_.eval_every == 0);
+    const std::optional<double> eval_loss = evaluate(engine, due);
+    if (world_.rank == 0) report(step, eval_loss, step_s);
+    const auto& checkpoint = config_.checkpoint;
+    const bool save_due = checkpoint.enabled && checkpoint.save_interval && step.step % *checkpoint.save_interval == 0;
+    if (save_due || (last && !options_.no_save)) engine.save_checkpoint(folder_.checkpoints);
+  }
+}
+
+void Run::goodbye() const {
+  if (world_.rank != 0) return;
+  progress_->finish();
+  std::fprintf(stderr, "metrics: %s\n", folder_.metrics.c_str());
+  if (!options_.no_save) std::fprintf(stderr, "checkpoint: %s\n", folder_.checkpoints.c_str());
+}
+
+int Run::operator()() {
+  if (sequence_length_ == 0)
+    throw ConfigError("--seq-len: the model has no maximum sequence length of its own; give one");
+  if (model_.max_sequence > 0 && sequence_length_ > model_.max_sequence)
+    throw ConfigError(fmt::format("--seq-len {}: the model takes at most {} positions", sequence_length_, model_.max_sequence));
+  const std::optional<ResumePoint> point = find_resume_point(options_, folder_);
+  if (!point && world_.rank == 0) refuse_used_output(options_, folder_);
+  const Loader loader(source_, loader_options(true));
+  if (split_.evaluation.count > 0) (void)Loader(source_, loader_options(false));
+  steps_ = options_.steps > 0 ? options_.steps : std::max<int64_t>(1, loader.samples() / config_.train_batch_size);
+
+  EngineOptions engine_options{.seed = options_.seed, .log = log_};
+  if (!options_.from_scratch) engine_options.weights_folder = models::weights_folder(options_.model);
+  Engine engine = initialize(model_, config_, world_, engine_options);
+  engine.describe_data({.sequence_length = sequence_length_,
+                        .shuffle = !options_.no_shuffle,
+                        .token_count = split_.training.count});
+  if (point) resume(engine, *point);
+  if (world_.rank == 0) {
+    if (!metrics_) metrics_ = std::make_unique<monitor::MetricsFile>(base::host_files(), folder_.metrics);
+    progress_ = std::make_unique<monitor::Progress>(steps_, config_.steps_per_print.value_or(0));
+  }
+  banner(engine);
+  train(engine);
+  goodbye();
+  return kDone;
+}
+
+}  // namespace
+
+int run_training(const TrainOptions& options) {
+  const launch::RankEnvironment environment = launch::rank_environment();
+  // The config is checked before a rank waits for others, so that a bad one costs no deadline.
+  Config config = Config::from_file(options.config,
+                                    {.world_size = environment.size,
+                                     .lenient = options.lenient,
+                                     .total_steps = options.steps > 0 ? std::optional(options.steps) : std::nullopt});
+  at::set_num_threads(thread_count(options, environment.local_size));
+  const double deadline_s = options.timeout_s > 0 ? options.timeout_s : config.lockstep.timeout;
+  World world = launch::connect(
+      {.deadline = std::chrono::milliseconds(static_cast<int64_t>(deadline_s * 1e3))});
+  return Run(options, std::move(world), std::move(config))();
+}
+
+
+}  // namespace lockstep::cli

@@ -1,0 +1,115 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "lockstep/layer.h"
+#include "lockstep/log.h"
+
+namespace lockstep {
+
+struct Batch;
+struct Config;
+struct World;
+class Loader;
+
+/// Where the time of one optimizer step went, in milliseconds, micro-batches summed.
+struct PhaseTimes {
+  double forward_ms = 0;
+  double backward_ms = 0;  ///< Overlapped reduction runs within it.
+  double reduce_ms = 0;    ///< What was left of the reduction after backward.
+  double step_ms = 0;      ///< Norm, clipping, update.
+};
+
+/// What one optimizer step did: the same on every rank.
+struct StepReport {
+  int64_t step = 0;         ///< From 1; counts attempted steps, skipped ones included.
+  double loss = 0;          ///< Mean over micro-batches and ranks.
+  double lr = 0;            ///< Used by this update, parameter group 0.
+  double grad_norm = 0;     ///< L2 over all parameters, unscaled, before clipping.
+  double loss_scale = 1;
+  bool skipped = false;     ///< A loss or gradient was not finite: weights, moments and schedule stayed as they were.
+  int64_t tokens = 0;       ///< Cumulative, over all ranks.
+  PhaseTimes mean_times{};  ///< Over ranks.
+  PhaseTimes max_times{};   ///< Over ranks, each phase for itself.
+};
+
+struct EngineOptions {
+  uint64_t seed = 0;         ///< Initial weights and dropout come from it.
+  std::string weights_folder{};  ///< Hugging Face folder to start from; empty: initialize from the seed.
+  Log log{};
+};
+
+/// What decides the samples a run has seen; kept in checkpoints so that a resumed run goes on where it stopped.
+struct DataDescription {
+  int64_t sequence_length = 0;
+  bool shuffle = true;
+  int64_t token_count = 0;
+};
+
+/// Trains one model as a config says.  All ranks make the same calls in the same order.  Used by one thread at a time;
+/// several engines may live in one process.  A CommError leaves the engine unusable; other errors leave it as it was.
+class Engine {
+ public:
+  struct Parts;
+  explicit Engine(std::unique_ptr<Parts> parts);
+  Engine(Engine&&) noexcept;
+  Engine& operator=(Engine&&) noexcept;
+  ~Engine();
+
+  /// One micro-batch.  input: int64 [micro, T] for the built-in models; target: what the model's loss takes.
+  /// Returns the mean loss, a scalar in fp32 with its graph.
+  [[nodiscard]] at::Tensor forward(const at::Tensor& input, const at::Tensor& target);
+  /// Scales the loss, runs backward and, at a boundary, reduces gradients as they appear.  Throws ConfigError where a
+  /// second backward comes before step().
+  void backward(const at::Tensor& loss);
+  /// After every micro-batch's backward; updates the weights at a boundary, else only counts the micro-batch.
+  /// Throws CommError, DivergedError.
+  void step();
+  /// True where the micro-batch under way is the step's last.
+  [[nodiscard]] bool is_gradient_accumulation_boundary() const;
+
+  /// A whole optimizer step: every micro-batch from the loader's position on.
+  StepReport train_batch(const Loader& loader);
+  /// The mean loss of one micro-batch on this rank, without gradients and without dropout.
+  [[nodiscard]] double eval_batch(const Batch& batch);
+  /// The mean of eval_batch over every sample that `loader` has, over all ranks.
+  [[nodiscard]] double evaluate(const Loader& loader);
+
+  /// The last step's, once there was one.
+  [[nodiscard]] const std::optional<StepReport>& report() const;
+  [[nodiscard]] int64_t global_steps() const;     ///< Attempted.
+  [[nodiscard]] int64_t applied_steps() const;
+  [[nodiscard]] int64_t skipped_steps() const;
+  [[nodiscard]] int64_t global_samples() const;
+  [[nodiscard]] int64_t micro_steps() const;      ///< This rank's micro-batches so far: the loader's next position.
+  [[nodiscard]] double lr() const;                ///< What the next update will use, group 0.
+  [[nodiscard]] const Config& config() const;
+  /// Who holds what, and what a step sends, as a table.
+  [[nodiscard]] std::string plan_text() const;
+  [[nodiscard]] int64_t parameter_count() const;
+
+  /// Writes DIRECTORY/TAG and moves DIRECTORY/latest to it.  tag empty: "global_step{N}", or as checkpoint.prefix says.
+  /// Collective.  Throws IoError, CheckpointError (between a micro-batch and its boundary), CommError.
+  void save_checkpoint(const std::string& directory, const std::string& tag = {});
+  /// Restores everything that makes the resumed run the same run.  tag empty: DIRECTORY/latest.  Collective.
+  /// Throws CheckpointError.
+  void load_checkpoint(const std::string& directory, const std::string& tag = {});
+  /// What the checkpoint that is saved next says of the data, and what the one loaded said.
+  void describe_data(const DataDescription& data);
+  /// The weights as a Hugging Face folder: config.json and model.safetensors.  Collective; rank 0 writes.
+  void export_weights(const std::string& directory);
+
+ private:
+  std::unique_ptr<Parts> parts_;
+};
+
+/// Builds the engine: checks the config against the world, plans, builds the model layer by layer.
+/// Throws ConfigError, IoError, CommError (ranks that disagree on the plan).
+Engine initialize(const LayerStack& model, const Config& config, const World& world, const EngineOptions& options = {});
+
+}  // namespace lockstep

@@ -1,0 +1,48 @@
+#include <ATen/Context.h>
+#include <ATen/core/grad_mode.h>
+
+#include "engine/parts.h"
+#include "lockstep/data.h"
+#include "tensor/seeds.h"
+
+namespace lockstep::engine {
+
+at::Tensor run_forward(Engine::Parts& parts, const at::Tensor& input, const at::Tensor& target) {
+  const auto seed_layer = [&parts](size_t layer) {
+    at::manual_seed(tensor::layer_seed({.seed = parts.seed,
+                                        .step = parts.steps,
+                                        .micro_batch = parts.micro_batch,
+                                        .data_rank = parts.group->rank(),
+                                        .layer = static_cast<int64_t>(layer),
+                                        .call = 0}));
+  };
+  std::vector<at::Tensor> hidden{input};
+  for (size_t layer = 0; layer < parts.model.layers.size(); ++layer) {
+    seed_layer(layer);
+    hidden = parts.model.layers[layer]->forward(hidden);
+  }
+  seed_layer(parts.model.layers.size());
+  return parts.model.head->loss(hidden.front(), target);
+}
+
+StepReport run_instructions(Engine::Parts& parts, Engine& engine, const Loader& loader) {
+  using Kind = plan::Instruction::Kind;
+  Batch batch;
+  at::Tensor loss;
+  for (const plan::Instruction& instruction : parts.plan.instructions) {
+    switch (instruction.kind) {
+      case Kind::load: batch = loader.at(parts.micro_steps); break;
+      case Kind::forward: loss = engine.forward(batch.input, batch.target); break;
+      case Kind::backward:
+        engine.backward(loss);
+        loss.reset();
+        if (!engine.is_gradient_accumulation_boundary()) engine.step();
+        break;
+      case Kind::reduce: break;  // Runs within the last backward; the update waits for it.
+      case Kind::update: engine.step(); break;
+    }
+  }
+  return *parts.last_report;
+}
+
+}  // namespace lockstep::engine

@@ -1,0 +1,104 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lockstep/config.h"
+#include "lockstep/communicator.h"
+#include "lockstep/engine.h"
+#include "lr/schedule.h"
+#include "optim/optimizer.h"
+#include "plan/plan.h"
+#include "precision/loss_scaler.h"
+#include "precision/non_finite_policy.h"
+#include "zero/gradient_reducer.h"
+#include "zero/parameter_store.h"
+#include "zero/sharded_optimizer.h"
+
+namespace lockstep {
+
+/// What an engine is made of.  Built by engine/build.cc; the loop's own state stands last.
+struct Engine::Parts {
+  // Constant after construction.
+  Config config{};
+  Log log{};
+  uint64_t seed = 0;
+  LayerStack model{};
+  std::shared_ptr<Communicator> group;
+  plan::Plan plan{};
+  std::unique_ptr<optim::Optimizer> rule;
+  std::unique_ptr<lr::Schedule> schedule;
+  std::unique_ptr<zero::ParameterStore> parameters;
+  std::unique_ptr<zero::ShardedOptimizer> optimizer;
+  std::unique_ptr<zero::GradientReducer> reducer;
+
+  // State of training, all of it in checkpoints.
+  DataDescription data{};
+  int64_t steps = 0;
+  int64_t applied_steps = 0;
+  int64_t micro_steps = 0;
+  int64_t tokens = 0;
+  precision::LossScaler scaler;
+  precision::NonFinitePolicy non_finite;
+
+  // State of the step under way.
+  enum class Phase { idle, forward_done, backward_done };
+  Phase phase = Phase::idle;
+  int64_t micro_batch = 0;  ///< Within the step.
+  double loss_sum = 0;
+  int64_t step_tokens = 0;
+  PhaseTimes times{};
+  std::optional<StepReport> last_report{};
+};
+
+namespace engine {
+
+/// Runs the model on one micro-batch; layers draw from generators set by (seed, step, micro-batch, rank, layer).
+at::Tensor run_forward(Engine::Parts& parts, const at::Tensor& input, const at::Tensor& target);
+
+/// The executor: runs the plan's instruction list once, with micro-batches from `loader`.
+StepReport run_instructions(Engine::Parts& parts, Engine& engine, const Loader& loader);
+
+/// The update instruction: reduce, check, clip, update, schedule, report.
+StepReport run_step(Engine::Parts& parts);
+
+/// The plan that initialize() makes, without building anything.  Throws ConfigError.
+plan::Plan plan_for(const LayerStack& model, const Config& config, int world_size);
+
+/// Switches the model's dropout off while it lives.
+class EvaluationMode {
+ public:
+  explicit EvaluationMode(const LayerStack& model) : training_(model.training), before_(*training_) {
+    *training_ = false;
+  }
+  ~EvaluationMode() { *training_ = before_; }
+  EvaluationMode(const EvaluationMode&) = delete;
+  EvaluationMode& operator=(const EvaluationMode&) = delete;
+
+ private:
+  const std::shared_ptr<bool> training_;
+  const bool before_;
+};
+
+/// Adds the time since construction to a counter when it goes out of scope.
+class PhaseTimer {
+ public:
+  explicit PhaseTimer(double& total_ms) : total_ms_(total_ms), start_(std::chrono::steady_clock::now()) {}
+  ~PhaseTimer() {
+    total_ms_ += std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start_).count();
+  }
+  PhaseTimer(const PhaseTimer&) = delete;
+  PhaseTimer& operator=(const PhaseTimer&) = delete;
+
+ private:
+  double& total_ms_;
+  const std::chrono::steady_clock::time_point start_;
+};
+
+}  // namespace engine
+}  // namespace lockstep

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace lockstep::plan {
+
+/// One parameter as a value: no tensor.
+struct Parameter {
+  std::string name{};
+  std::vector<int64_t> shape{};
+  int64_t numel = 0;
+  int unit = 0;               ///< Index into ParameterTable::units.
+  bool requires_grad = true;
+  bool decay = true;          ///< False: exempt from weight decay.
+
+  bool operator==(const Parameter&) const = default;
+};
+
+/// Every parameter of a model, each once: a tied one stands with the layer that has it first.
+struct ParameterTable {
+  std::vector<Parameter> parameters{};
+  std::vector<std::string> units{};  ///< A unit per layer, in forward order.
+
+  bool operator==(const ParameterTable&) const = default;
+  [[nodiscard]] int64_t numel() const {
+    int64_t sum = 0;
+    for (const auto& parameter : parameters) sum += parameter.numel;
+    return sum;
+  }
+};
+
+}  // namespace lockstep::plan

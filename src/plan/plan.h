@@ -1,0 +1,61 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "plan/instructions.h"
+#include "plan/layout.h"
+#include "plan/parameter_table.h"
+
+namespace lockstep::plan {
+
+/// What a plan is made from.
+struct PlanOptions {
+  int world_size = 1;
+  int64_t accumulation = 1;
+  int64_t bucket_numel = 0;       ///< Elements over all owners; at least one block per owner is taken.
+  int64_t wire_bytes = 4;         ///< Per gradient element on the wire.
+  int64_t optimizer_states = 2;   ///< fp32 values per parameter that the optimizer keeps.
+
+  bool operator==(const PlanOptions&) const = default;
+};
+
+/// Bytes of one rank, by what they hold.
+struct MemoryPrediction {
+  int64_t parameters = 0;
+  int64_t gradients = 0;         ///< As backward leaves them.
+  int64_t reduction_buffers = 0; ///< Buckets; they also accumulate where accumulation needs it.
+  int64_t optimizer = 0;
+
+  bool operator==(const MemoryPrediction&) const = default;
+  [[nodiscard]] int64_t total() const { return parameters + gradients + reduction_buffers + optimizer; }
+};
+
+/// Who owns which slice, what is sent when, what a rank holds: all of a run that is known before it starts.
+/// A plain value: printable, comparable, the same on every rank.
+struct Plan {
+  PlanOptions options{};
+  ParameterTable table{};
+  std::vector<UnitLayout> layouts{};
+  std::vector<Bucket> buckets{};
+  std::vector<Segment> segments{};
+  std::vector<Instruction> instructions{};
+  MemoryPrediction memory{};       ///< Per rank.
+  int64_t sent_bytes_per_step = 0; ///< Per rank, gradients only.
+
+  bool operator==(const Plan&) const = default;
+  /// True where gradients need no buckets: one rank, one micro-batch; the update reads them where backward left them.
+  [[nodiscard]] bool gradients_stay_in_place() const { return options.world_size == 1 && options.accumulation == 1; }
+  /// Equal plans have equal hashes on every host; ranks compare them before the first transfer.
+  [[nodiscard]] uint64_t hash() const;
+};
+
+Plan make_plan(ParameterTable table, const PlanOptions& options);
+
+/// A table for people.
+std::string to_text(const Plan& plan);
+/// One JSON object.
+std::string to_json_text(const Plan& plan);
+
+}  // namespace lockstep::plan

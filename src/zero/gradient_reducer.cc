@@ -1,0 +1,226 @@
+#include "zero/gradient_reducer.h"
+
+#include <ATen/ops/zeros.h>
+#include <ATen/ops/zeros_like.h>
+#include <fmt/format.h>
+#include <pthread.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/check.h"
+#include "comm/reduction.h"
+#include "kernels/sums.h"
+#include "zero/gradient_hooks.h"
+
+namespace lockstep::zero {
+namespace {
+
+// Tags of the reducer's transfers; a bucket's reduce-scatter and all-gather follow each other between the same pairs.
+constexpr uint32_t kReduceTag = 1;
+constexpr uint32_t kGatherTag = 2;
+
+}  // namespace
+
+GradientReducer::GradientReducer(Communicator& group, const plan::Plan& plan, std::span<const at::Tensor> leaves,
+                                 ReducerOptions options)
+    : group_(group),
+      plan_(plan),
+      leaves_(leaves),
+      options_(options),
+      segments_of_parameter_(plan.table.parameters.size()),
+      segments_of_bucket_(plan.buckets.size()),
+      parameters_in_bucket_(plan.buckets.size()),
+      on_ready_([this](int parameter) { gradient_ready(parameter); }),
+      in_place_(plan.table.parameters.size()),
+      fired_(plan.table.parameters.size()) {
+  for (size_t index = 0; index < plan.segments.size(); ++index) {
+    const plan::Segment& segment = plan.segments[index];
+    auto& of_parameter = segments_of_parameter_[static_cast<size_t>(segment.parameter)];
+    const bool first_in_bucket = std::none_of(of_parameter.begin(), of_parameter.end(), [&](int other) {
+      return plan.segments[static_cast<size_t>(other)].bucket == segment.bucket;
+    });
+    if (first_in_bucket) ++parameters_in_bucket_[static_cast<size_t>(segment.bucket)];
+    of_parameter.push_back(static_cast<int>(index));
+    segments_of_bucket_[static_cast<size_t>(segment.bucket)].push_back(static_cast<int>(index));
+  }
+  if (!plan.gradients_stay_in_place()) {
+    for (const plan::Bucket& bucket : plan.buckets) {
+      buckets_.push_back(at::zeros({bucket.slice_numel * group.size()}, at::kFloat));
+      bucket_names_.push_back(fmt::format("gradients of {}",
+                                          plan.table.units[static_cast<size_t>(bucket.pieces.front().unit)]));
+    }
+  }
+  on_gradient_ready(leaves_, &on_ready_);
+  if (group.size() > 1 && options.overlap) {
+    worker_ = std::thread([this] { run_worker(); });
+    ::pthread_setname_np(worker_.native_handle(), "ls-reduce");
+  }
+}
+
+GradientReducer::~GradientReducer() {
+  on_gradient_ready(leaves_, nullptr);
+  if (!worker_.joinable()) return;
+  {
+    const base::MutexLock lock(mutex_);
+    stop_ = true;
+  }
+  changed_.notify_all();
+  worker_.join();
+}
+
+void GradientReducer::start_micro_batch(int64_t index) {
+  micro_batch_ = index;
+  std::fill(fired_.begin(), fired_.end(), false);
+  for (const at::Tensor& leaf : leaves_)
+    if (leaf.requires_grad()) leaf.mutable_grad().reset();
+  if (index > 0) return;
+  norm_ = {};
+  next_bucket_ = 0;
+  waiting_for_ = parameters_in_bucket_;
+  const base::MutexLock lock(mutex_);
+  reduced_ = 0;
+}
+
+void GradientReducer::gradient_ready(int parameter) {
+  const auto index = static_cast<size_t>(parameter);
+  LOCKSTEP_CHECK(!fired_[index]);
+  fired_[index] = true;
+  at::Tensor gradient = std::move(leaves_[index].mutable_grad());
+  leaves_[index].mutable_grad() = at::Tensor();
+  store(parameter, &gradient);
+}
+
+void GradientReducer::store(int parameter, const at::Tensor* gradient) {
+  const auto index = static_cast<size_t>(parameter);
+  if (plan_.gradients_stay_in_place()) {
+    in_place_[index] = gradient != nullptr ? gradient->contiguous() : at::zeros_like(leaves_[index]);
+    return;
+  }
+  const at::Tensor source = gradient != nullptr ? gradient->contiguous() : at::Tensor();
+  for (const int at : segments_of_parameter_[index]) {
+    const plan::Segment& segment = plan_.segments[static_cast<size_t>(at)];
+    float* into = buckets_[static_cast<size_t>(segment.bucket)].mutable_data_ptr<float>() + segment.bucket_begin;
+    const auto numel = static_cast<size_t>(segment.numel);
+    if (source.defined()) {
+      const float* from = source.const_data_ptr<float>() + segment.parameter_begin;
+      if (micro_batch_ == 0) std::memcpy(into, from, numel * sizeof(float));
+      else kernels::accumulate(into, from, segment.numel);
+    } else if (micro_batch_ == 0) {
+      std::memset(into, 0, numel * sizeof(float));
+    }
+  }
+  if (micro_batch_ == options_.accumulation - 1) count_ready(parameter);
+}
+
+void GradientReducer::count_ready(int parameter) {
+  int last = -1;
+  for (const int at : segments_of_parameter_[static_cast<size_t>(parameter)]) {
+    const int bucket = plan_.segments[static_cast<size_t>(at)].bucket;
+    if (bucket != last) --waiting_for_[static_cast<size_t>(bucket)];
+    last = bucket;
+  }
+  start_full_buckets();
+}
+
+void GradientReducer::start_full_buckets() {
+  const auto bucket_count = static_cast<int>(plan_.buckets.size());
+  while (next_bucket_ < bucket_count && waiting_for_[static_cast<size_t>(next_bucket_)] == 0) {
+    if (worker_.joinable()) {
+      {
+        const base::MutexLock lock(mutex_);
+        queue_.push_back(next_bucket_);
+      }
+      changed_.notify_all();
+    } else {
+      reduce_bucket(next_bucket_);
+    }
+    ++next_bucket_;
+  }
+}
+
+void GradientReducer::finish_micro_batch() {
+  for (size_t index = 0; index < leaves_.size(); ++index)
+    if (plan_.table.parameters[index].requires_grad && !fired_[index]) store(static_cast<int>(index), nullptr);
+}
+
+ReducedNorm GradientReducer::finish() {
+  if (plan_.gradients_stay_in_place()) {
+    for (const plan::Segment& segment : plan_.segments) add_norm(segment, group_.rank());
+    return norm_;
+  }
+  LOCKSTEP_CHECK_EQ(next_bucket_, static_cast<int>(plan_.buckets.size()));
+  if (worker_.joinable()) {
+    mutex_.lock();
+    // No deadline of its own: each transfer that the worker waits for has one.
+    while (reduced_ < next_bucket_ && !first_error_) changed_.wait(mutex_);
+    const std::exception_ptr error = first_error_;
+    mutex_.unlock();
+    if (error) std::rethrow_exception(error);
+  }
+  return norm_;
+}
+
+void GradientReducer::release() {
+  for (at::Tensor& gradient : in_place_) gradient.reset();
+}
+
+const float* GradientReducer::gradient(const plan::Segment& segment) const {
+  if (plan_.gradients_stay_in_place())
+    return in_place_[static_cast<size_t>(segment.parameter)].const_data_ptr<float>() + segment.parameter_begin;
+  return buckets_[static_cast<size_t>(segment.bucket)].const_data_ptr<float>() + segment.bucket_begin;
+}
+
+void GradientReducer::reduce_bucket(int bucket) {
+  const auto index = static_cast<size_t>(bucket);
+  const int64_t slice_numel = plan_.buckets[index].slice_numel;
+  const at::Tensor own = buckets_[index].narrow(0, group_.rank() * slice_numel, slice_numel);
+  int non_finite_rank = -1;
+  if (group_.size() > 1) {
+    comm::start_reduce_scatter_mean(group_, buckets_[index], own, {.tag = kReduceTag, .what = bucket_names_[index]},
+                                    &non_finite_rank)
+        .wait();
+  }
+  for (const int at : segments_of_bucket_[index]) {
+    const plan::Segment& segment = plan_.segments[static_cast<size_t>(at)];
+    if (segment.owner == group_.rank()) add_norm(segment, non_finite_rank < 0 ? group_.rank() : non_finite_rank);
+  }
+  if (group_.size() > 1) {
+    comm::start_all_gather(group_, own, buckets_[index], {.tag = kGatherTag, .what = bucket_names_[index]}).wait();
+  }
+}
+
+void GradientReducer::add_norm(const plan::Segment& segment, int rank) {
+  const bool finite = kernels::add_squares(gradient(segment), segment.numel, norm_.squares);
+  if (!finite && norm_.non_finite.rank < 0) norm_.non_finite = {.rank = rank, .parameter = segment.parameter};
+}
+
+void GradientReducer::run_worker() {
+  try {
+    while (true) {
+      mutex_.lock();
+      while (queue_.empty() && !stop_) changed_.wait(mutex_);
+      if (stop_) {
+        mutex_.unlock();
+        return;
+      }
+      const int bucket = queue_.front();
+      queue_.pop_front();
+      mutex_.unlock();
+      reduce_bucket(bucket);
+      {
+        const base::MutexLock lock(mutex_);
+        ++reduced_;
+      }
+      changed_.notify_all();
+    }
+  } catch (...) {
+    {
+      const base::MutexLock lock(mutex_);
+      first_error_ = std::current_exception();
+    }
+    changed_.notify_all();
+  }
+}
+
+}  // namespace lockstep::zero

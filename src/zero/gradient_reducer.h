@@ -1,0 +1,107 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <deque>
+#include <exception>
+#include <functional>
+#include <span>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/mutex.h"
+#include "kernels/exact_sum.h"
+#include "lockstep/communicator.h"
+#include "plan/plan.h"
+
+namespace lockstep::zero {
+
+struct ReducerOptions {
+  int64_t accumulation = 1;  ///< Micro-batches a step.
+  bool overlap = true;       ///< Reduce filled buckets on a thread of the reducer's own while backward goes on.
+};
+
+/// A gradient that is not finite.  Rank -1: all are.
+struct NonFiniteGradient {
+  int rank = -1;
+  int parameter = -1;
+};
+
+/// What the reduction of one step found in the slices that this rank owns.
+struct ReducedNorm {
+  kernels::ExactSum squares{};
+  NonFiniteGradient non_finite{};
+};
+
+/// Turns the gradients that backward leaves on every rank into their mean over ranks.  Backward fills buckets in the
+/// planned order; a full bucket is reduced (reduce-scatter, then all-gather) when all before it have been started, so
+/// that every rank issues the same transfers in the same order.  With one rank and one micro-batch nothing is copied.
+/// A parameter without a gradient counts as zeros.
+///
+/// start_micro_batch, finish_micro_batch and finish are called by the thread that runs backward.  After a CommError the
+/// reducer is unusable.
+class GradientReducer {
+ public:
+  /// `leaves`, `plan` and `group` must outlive the reducer.  Installs hooks on the leaves.
+  GradientReducer(Communicator& group, const plan::Plan& plan, std::span<const at::Tensor> leaves,
+                  ReducerOptions options);
+  ~GradientReducer();
+  GradientReducer(const GradientReducer&) = delete;
+  GradientReducer& operator=(const GradientReducer&) = delete;
+
+  /// Before the backward of micro-batch `index`, counted within the step.
+  void start_micro_batch(int64_t index);
+  /// After that backward.
+  void finish_micro_batch();
+  /// After the last micro-batch: waits until every bucket is reduced.  Throws CommError.
+  [[nodiscard]] ReducedNorm finish();
+  /// Drops what the step left behind; call after the update.
+  void release();
+
+  /// The mean gradient of a planned segment.  Valid from finish() to release().
+  [[nodiscard]] const float* gradient(const plan::Segment& segment) const;
+
+ private:
+  void gradient_ready(int parameter);
+  void store(int parameter, const at::Tensor* gradient);
+  void count_ready(int parameter);
+  void start_full_buckets();
+  void reduce_bucket(int bucket);
+  void add_norm(const plan::Segment& segment, int rank);
+  void run_worker();
+
+  // Constant after construction.
+  Communicator& group_;
+  const plan::Plan& plan_;
+  const std::span<const at::Tensor> leaves_;
+  const ReducerOptions options_;
+  std::vector<std::vector<int>> segments_of_parameter_;
+  std::vector<std::vector<int>> segments_of_bucket_;
+  std::vector<int> parameters_in_bucket_;  ///< How many must be ready.
+  std::vector<std::string> bucket_names_;
+  std::function<void(int)> on_ready_;
+
+  // The thread that runs backward.
+  std::vector<at::Tensor> buckets_;  ///< [world_size * slice_numel] each; none where gradients stay in place.
+  std::vector<at::Tensor> in_place_;
+  std::vector<bool> fired_;
+  std::vector<int> waiting_for_;
+  int64_t micro_batch_ = 0;
+  int next_bucket_ = 0;
+
+  // The thread that reduces; the other one may read it after finish().
+  ReducedNorm norm_;
+
+  base::Mutex mutex_;
+  base::Condition changed_;
+  std::deque<int> queue_ LOCKSTEP_GUARDED_BY(mutex_);
+  int reduced_ LOCKSTEP_GUARDED_BY(mutex_) = 0;
+  bool stop_ LOCKSTEP_GUARDED_BY(mutex_) = false;
+  std::exception_ptr first_error_ LOCKSTEP_GUARDED_BY(mutex_);
+
+  std::thread worker_;  // joined by the destructor
+};
+
+}  // namespace lockstep::zero

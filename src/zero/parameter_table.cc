@@ -1,0 +1,50 @@
+#include "zero/parameter_table.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+#include <numeric>
+
+namespace lockstep::zero {
+namespace {
+
+void add_unit(plan::ParameterTable& table, const Layer& layer, const std::string& name,
+              std::span<const std::string> no_decay) {
+  const int unit = static_cast<int>(table.units.size());
+  table.units.push_back(name);
+  for (const ParameterSpec& spec : layer.describe()) {
+    if (!spec.tied_to.empty()) continue;
+    table.parameters.push_back(
+        {.name = spec.name,
+         .shape = spec.shape,
+         .numel = std::accumulate(spec.shape.begin(), spec.shape.end(), int64_t{1}, std::multiplies<>()),
+         .unit = unit,
+         .requires_grad = spec.requires_grad,
+         .decay = std::none_of(no_decay.begin(), no_decay.end(),
+                               [&](const std::string& pattern) { return matches(spec.name, pattern); })});
+  }
+}
+
+}  // namespace
+
+plan::ParameterTable make_parameter_table(const LayerStack& model, std::span<const std::string> no_decay) {
+  model.check();
+  plan::ParameterTable table;
+  for (size_t index = 0; index < model.layers.size(); ++index)
+    add_unit(table, *model.layers[index], fmt::format("layer {}", index), no_decay);
+  add_unit(table, *model.head, "head", no_decay);
+  return table;
+}
+
+bool matches(std::string_view name, std::string_view pattern) {
+  const size_t star = pattern.find('*');
+  if (star == std::string_view::npos) return name == pattern;
+  if (!name.starts_with(pattern.substr(0, star))) return false;
+  const std::string_view rest = pattern.substr(star + 1);
+  for (size_t begin = star; begin <= name.size(); ++begin)
+    if (matches(name.substr(begin), rest)) return true;
+  return false;
+}
+
+}  // namespace lockstep::zero

@@ -1,0 +1,79 @@
+#include "zero/sharded_optimizer.h"
+
+#include <ATen/Parallel.h>
+#include <ATen/ops/full.h>
+
+#include <algorithm>
+
+namespace lockstep::zero {
+namespace {
+
+constexpr int64_t kChunkNumel = 64 * 1024;  // Large enough to hide a call, small enough to spread over threads.
+
+}  // namespace
+
+std::vector<ParameterGroup> make_groups(const plan::ParameterTable& table, double lr, double weight_decay) {
+  ParameterGroup decayed{.lr = lr, .weight_decay = weight_decay};
+  ParameterGroup exempt{.lr = lr};
+  for (size_t index = 0; index < table.parameters.size(); ++index) {
+    const plan::Parameter& parameter = table.parameters[index];
+    if (parameter.requires_grad) (parameter.decay ? decayed : exempt).parameters.push_back(static_cast<int>(index));
+  }
+  std::vector<ParameterGroup> groups;
+  for (ParameterGroup* group : {&decayed, &exempt})
+    if (!group->parameters.empty()) groups.push_back(std::move(*group));
+  return groups;
+}
+
+ShardedOptimizer::ShardedOptimizer(const optim::Optimizer& rule, const plan::Plan& plan,
+                                   const ParameterStore& parameters, std::vector<ParameterGroup> groups)
+    : rule_(rule),
+      plan_(plan),
+      groups_(std::move(groups)),
+      state_names_(rule.state_names()),
+      chunks_(groups_.size()) {
+  for (const plan::UnitLayout& layout : plan.layouts) {
+    auto& states = states_.emplace_back();
+    for (size_t state = 0; state < state_names_.size(); ++state)
+      states.push_back(at::full({layout.numel}, rule.initial_state(state), at::kFloat));
+  }
+  std::vector<size_t> group_of(plan.table.parameters.size());
+  for (size_t group = 0; group < groups_.size(); ++group)
+    for (const int parameter : groups_[group].parameters) group_of[static_cast<size_t>(parameter)] = group;
+
+  for (size_t index = 0; index < plan.segments.size(); ++index) {
+    const plan::Segment& segment = plan.segments[index];
+    const int unit = plan.table.parameters[static_cast<size_t>(segment.parameter)].unit;
+    for (int64_t begin = 0; begin < segment.numel; begin += kChunkNumel) {
+      const int64_t offset = segment.unit_begin + begin;
+      Chunk chunk{.segment = static_cast<int>(index),
+                  .begin = begin,
+                  .numel = std::min(kChunkNumel, segment.numel - begin),
+                  .value = parameters.flat(unit).mutable_data_ptr<float>() + offset};
+      for (const at::Tensor& state : states_[static_cast<size_t>(unit)])
+        chunk.states.push_back(state.mutable_data_ptr<float>() + offset);
+      chunks_[group_of[static_cast<size_t>(segment.parameter)]].push_back(std::move(chunk));
+    }
+  }
+}
+
+void ShardedOptimizer::update(const GradientReducer& gradients,
+                              const std::function<optim::UpdateContext(const ParameterGroup&)>& context) {
+  for (size_t group = 0; group < groups_.size(); ++group) {
+    const optim::UpdateContext group_context = context(groups_[group]);
+    const std::vector<Chunk>& chunks = chunks_[group];
+    at::parallel_for(0, static_cast<int64_t>(chunks.size()), 1, [&](int64_t begin, int64_t end) {
+      for (int64_t at = begin; at < end; ++at) {
+        const Chunk& chunk = chunks[static_cast<size_t>(at)];
+        const plan::Segment& segment = plan_.segments[static_cast<size_t>(chunk.segment)];
+        const optim::Slice slice{.value = chunk.value,
+                                 .gradient = gradients.gradient(segment) + chunk.begin,
+                                 .states = chunk.states,
+                                 .numel = chunk.numel};
+        rule_.update(group_context, {&slice, 1});
+      }
+    });
+  }
+}
+
+}  // namespace lockstep::zero

@@ -1,0 +1,66 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "optim/optimizer.h"
+#include "plan/plan.h"
+#include "zero/gradient_reducer.h"
+#include "zero/parameter_store.h"
+
+namespace lockstep::zero {
+
+/// Parameters that share weight decay and rates.
+struct ParameterGroup {
+  double lr = 0;            ///< As the optimizer's block gives it; a schedule may replace it.
+  double weight_decay = 0;
+  int64_t applied_steps = 0;
+  std::vector<int> parameters{};  ///< Indices into the plan's table.
+};
+
+/// The parameters that decay, then those that do not; an empty group is left out.
+std::vector<ParameterGroup> make_groups(const plan::ParameterTable& table, double lr, double weight_decay);
+
+/// Keeps the optimizer's states beside the parameters' slices and applies its rule to them.  Used by one thread;
+/// update() spreads the slices over LibTorch's threads, with the same bits for any number of them.
+class ShardedOptimizer {
+ public:
+  /// Everything passed by reference must outlive it.
+  ShardedOptimizer(const optim::Optimizer& rule, const plan::Plan& plan, const ParameterStore& parameters,
+                   std::vector<ParameterGroup> groups);
+
+  /// One pass over every element.  context(group) says with what; groups' applied_steps are the caller's to count.
+  void update(const GradientReducer& gradients,
+              const std::function<optim::UpdateContext(const ParameterGroup&)>& context);
+
+  [[nodiscard]] std::vector<ParameterGroup>& groups() { return groups_; }
+  [[nodiscard]] const std::vector<ParameterGroup>& groups() const { return groups_; }
+  [[nodiscard]] const std::vector<std::string>& state_names() const { return state_names_; }
+  /// A unit's state, flat like the unit's parameters: [UnitLayout::numel], fp32.
+  [[nodiscard]] const at::Tensor& state(int unit, int state) const {
+    return states_[static_cast<size_t>(unit)][static_cast<size_t>(state)];
+  }
+
+ private:
+  /// A run of at most kChunkNumel elements of one segment.
+  struct Chunk {
+    int segment = 0;
+    int64_t begin = 0;  ///< In the segment.
+    int64_t numel = 0;
+    float* value = nullptr;
+    std::vector<float*> states{};
+  };
+
+  const optim::Optimizer& rule_;
+  const plan::Plan& plan_;
+  std::vector<ParameterGroup> groups_;
+  std::vector<std::string> state_names_;
+  std::vector<std::vector<at::Tensor>> states_;  ///< [unit][state]
+  std::vector<std::vector<Chunk>> chunks_;       ///< By group.
+};
+
+}  // namespace lockstep::zero

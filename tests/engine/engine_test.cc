@@ -1,0 +1,226 @@
+#include "lockstep/engine.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <filesystem>
+#include <mutex>
+
+#include "comm/local/local_group.h"
+#include "engine/tiny_models.h"
+#include "lockstep/config.h"
+#include "lockstep/data.h"
+#include "lockstep/error.h"
+#include "lockstep/launch.h"
+
+namespace lockstep {
+namespace {
+
+using testing_models::tiny;
+using testing_models::TinyOptions;
+
+constexpr int64_t kGlobalBatch = 12;
+
+/// The samples of one step, the same for every world: [kGlobalBatch, 4] and classes below 3.
+Batch global_batch(int64_t step) {
+  const at::Tensor values = at::sin(at::arange(kGlobalBatch * 4, at::kFloat) * 0.7 + static_cast<double>(step));
+  return {.input = values.view({kGlobalBatch, 4}), .target = (at::arange(kGlobalBatch, at::kLong) * 5 + step) % 3};
+}
+
+std::string config_text(int64_t micro, int64_t accumulation, const std::string& more = "") {
+  return R"({"train_micro_batch_size_per_gpu": )" + std::to_string(micro) + R"(, "gradient_accumulation_steps": )" +
+         std::to_string(accumulation) + R"(, "optimizer": {"type": "AdamW", "params": {"lr": 0.05, "weight_decay": 0.1}})" +
+         more + "}";
+}
+
+Engine make_engine(const LayerStack& model, Communicator& group, const std::string& text, EngineOptions options = {}) {
+  const Config config = Config::from_text(text, "test.json", {.world_size = group.size()});
+  // The group belongs to the caller and outlives the engine.
+  World world{.communicator = std::shared_ptr<Communicator>(&group, [](Communicator*) {})};
+  world.rank = group.rank();
+  world.size = group.size();
+  return initialize(model, config, world, options);
+}
+
+StepReport run_step(Engine& engine, Communicator& group, int64_t micro, int64_t accumulation, int64_t step) {
+  const Batch batch = global_batch(step);
+  for (int64_t m = 0; m < accumulation; ++m) {
+    const int64_t begin = (m * group.size() + group.rank()) * micro;
+    engine.backward(engine.forward(batch.input.narrow(0, begin, micro), batch.target.narrow(0, begin, micro)));
+    EXPECT_EQ(engine.is_gradient_accumulation_boundary(), m == accumulation - 1);
+    engine.step();
+  }
+  return *engine.report();
+}
+
+std::vector<StepReport> run(const TinyOptions& model, int world, int64_t accumulation, int64_t steps,
+                            const std::string& more = "") {
+  std::vector<StepReport> reports;
+  comm::run_ranks(world, [&](Communicator& group) {
+    const int64_t micro = kGlobalBatch / world / accumulation;
+    Engine engine = make_engine(tiny(model), group, config_text(micro, accumulation, more));
+    for (int64_t step = 0; step < steps; ++step) {
+      const StepReport report = run_step(engine, group, micro, accumulation, step);
+      if (group.rank() == 0) reports.push_back(report);
+    }
+  });
+  return reports;
+}
+
+class StageZeroTest : public testing::TestWithParam<std::tuple<int, int, int>> {};
+
+TEST_P(StageZeroTest, TrainsAsOneProcessDoes) {
+  const auto [world, accumulation, variant] = GetParam();
+  const TinyOptions model{.frozen_middle = variant == 1, .tied = variant == 2, .unused_shift = variant == 3};
+  const auto expected = run(model, 1, 1, 16);
+  const auto got = run(model, world, accumulation, 16);
+  ASSERT_EQ(got.size(), expected.size());
+  for (size_t i = 0; i < got.size(); ++i) {
+    EXPECT_NEAR(got[i].loss, expected[i].loss, 1e-6 * std::abs(expected[i].loss)) << "step " << i;
+    EXPECT_NEAR(got[i].grad_norm, expected[i].grad_norm, 1e-5 * expected[i].grad_norm) << "step " << i;
+  }
+  EXPECT_LT(got.back().loss, got.front().loss);
+}
+
+INSTANTIATE_TEST_SUITE_P(Cross, StageZeroTest,
+                         testing::Combine(testing::Values(1, 2, 3, 4), testing::Values(1, 3), testing::Values(0, 1, 2, 3)));
+
+TEST(EngineTest, BucketsAndOverlapDoNotChangeABit) {
+  const std::string base = R"(, "zero_optimization": {"stage": 0, "reduce_bucket_size": )";
+  const auto expected = run({}, 3, 2, 10);
+  for (const std::string& more : {base + R"(1, "overlap_comm": true})", base + R"(64, "overlap_comm": false})",
+                                  base + R"(1000000, "overlap_comm": false})"}) {
+    const auto got = run({}, 3, 2, 10, more);
+    for (size_t i = 0; i < got.size(); ++i) {
+      EXPECT_EQ(got[i].loss, expected[i].loss);
+      EXPECT_EQ(got[i].grad_norm, expected[i].grad_norm);
+    }
+  }
+}
+
+TEST(EngineTest, TwoRunsWithOneSeedAreTheSame) {
+  const TinyOptions model{.dropout = 0.5};
+  const auto a = run(model, 1, 3, 10);
+  const auto b = run(model, 1, 3, 10);
+  for (size_t i = 0; i < a.size(); ++i) EXPECT_EQ(a[i].loss, b[i].loss);
+  EXPECT_NE(a[0].loss, a[1].loss);
+}
+
+TEST(EngineTest, TwoEnginesLiveInOneProcess) {
+  comm::run_ranks(1, [](Communicator& group) {
+    Engine alone = make_engine(tiny(), group, config_text(12, 1));
+    std::vector<double> expected;
+    for (int64_t step = 0; step < 5; ++step) expected.push_back(run_step(alone, group, 12, 1, step).loss);
+    Engine a = make_engine(tiny(), group, config_text(12, 1));
+    Engine b = make_engine(tiny(), group, config_text(12, 1));
+    for (int64_t step = 0; step < 5; ++step) {
+      EXPECT_EQ(run_step(a, group, 12, 1, step).loss, expected[static_cast<size_t>(step)]);
+      EXPECT_EQ(run_step(b, group, 12, 1, step).loss, expected[static_cast<size_t>(step)]);
+    }
+  });
+}
+
+TEST(EngineTest, ANonFiniteStepIsSkippedOnAllRanksAndNamed) {
+  std::mutex mutex;
+  std::string said;
+  comm::run_ranks(2, [&](Communicator& group) {
+    EngineOptions options;
+    if (group.rank() == 0) {
+      options.log = Log(
+          [&](LogLevel, std::string_view text) {
+            const std::lock_guard lock(mutex);
+            said += std::string(text) + "\n";
+          },
+          LogLevel::warning);
+    }
+    Engine engine = make_engine(tiny(), group, config_text(6, 1), options);
+    const double lr = engine.lr();
+    run_step(engine, group, 6, 1, 0);
+    const Batch batch = global_batch(1);
+    at::Tensor input = batch.input.narrow(0, group.rank() * 6, 6).clone();
+    const at::Tensor target = batch.target.narrow(0, group.rank() * 6, 6);
+    const double before = engine.eval_batch({.input = batch.input, .target = batch.target});
+    if (group.rank() == 1) input[0][0] = std::nan("");
+    engine.backward(engine.forward(input, target));
+    engine.step();
+    EXPECT_TRUE(engine.report()->skipped);
+    EXPECT_EQ(engine.skipped_steps(), 1);
+    EXPECT_EQ(engine.global_steps(), 2);
+    EXPECT_EQ(engine.applied_steps(), 1);
+    EXPECT_EQ(engine.lr(), lr);
+    EXPECT_EQ(engine.eval_batch({.input = batch.input, .target = batch.target}), before);
+  });
+  EXPECT_THAT(said, testing::AllOf(testing::HasSubstr("step 2"), testing::HasSubstr("rank 1")));
+}
+
+TEST(EngineTest, EndlessSkipsEndTheRun) {
+  comm::run_ranks(1, [](Communicator& group) {
+    Engine engine = make_engine(tiny(), group, config_text(12, 1, R"(, "lockstep": {"max_skipped_steps": 3})"));
+    const Batch batch = global_batch(0);
+    const auto bad_step = [&] {
+      engine.backward(engine.forward(batch.input * std::nan(""), batch.target));
+      engine.step();
+    };
+    bad_step();
+    bad_step();
+    EXPECT_THROW(bad_step(), DivergedError);
+  });
+}
+
+TEST(EngineTest, CallsOutOfOrderAreRefused) {
+  comm::run_ranks(1, [](Communicator& group) {
+    Engine engine = make_engine(tiny(), group, config_text(6, 2));
+    EXPECT_THROW(engine.step(), ConfigError);
+    const Batch batch = global_batch(0);
+    const at::Tensor loss = engine.forward(batch.input.narrow(0, 0, 6), batch.target.narrow(0, 0, 6));
+    engine.backward(loss);
+    EXPECT_THROW(engine.backward(loss), ConfigError);
+    EXPECT_THROW((void)engine.forward(batch.input, batch.target), ConfigError);
+    engine.step();
+    EXPECT_EQ(engine.global_steps(), 0);
+    EXPECT_EQ(engine.micro_steps(), 1);
+    EXPECT_THROW(engine.save_checkpoint(testing::TempDir() + "mid"), CheckpointError);
+  });
+}
+
+TEST(EngineTest, ResumeIsTheSameRun) {
+  const std::string folder = testing::TempDir() + "lockstep_engine_resume";
+  for (const int world : {1, 2, 3}) {
+    std::filesystem::remove_all(folder);
+    // Ranks that are threads share LibTorch's generator, so only one may draw.
+    const TinyOptions model{.dropout = world == 1 ? 0.5 : 0.0, .frozen_middle = true};
+    const std::string schedule =
+        R"(, "scheduler": {"type": "WarmupLR", "params": {"warmup_num_steps": 8, "warmup_max_lr": 0.05}})";
+    const int64_t micro = kGlobalBatch / world;
+    const auto expected = run(model, world, 1, 20, schedule);
+    comm::run_ranks(world, [&](Communicator& group) {
+      {
+        Engine engine = make_engine(tiny(model), group, config_text(micro, 1, schedule));
+        for (int64_t step = 0; step < 7; ++step) run_step(engine, group, micro, 1, step);
+        engine.save_checkpoint(folder);
+      }
+      Engine engine = make_engine(tiny(model), group, config_text(micro, 1, schedule), {.seed = 0});
+      engine.load_checkpoint(folder);
+      EXPECT_EQ(engine.global_steps(), 7);
+      for (int64_t step = 7; step < 20; ++step) {
+        const StepReport report = run_step(engine, group, micro, 1, step);
+        const StepReport& same = expected[static_cast<size_t>(step)];
+        EXPECT_EQ(report.loss, same.loss) << "world " << world << " step " << step;
+        EXPECT_EQ(report.lr, same.lr);
+        EXPECT_EQ(report.grad_norm, same.grad_norm);
+      }
+    });
+  }
+}
+
+TEST(EngineTest, RanksThatPlanDifferentlyAreToldBeforeTraining) {
+  EXPECT_THROW(comm::run_ranks(2,
+                               [](Communicator& group) {
+                                 (void)make_engine(tiny({.tied = group.rank() == 1}), group, config_text(6, 1));
+                               }),
+               ConfigError);
+}
+
+}  // namespace
+}  // namespace lockstep
