@@ -1,5 +1,6 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
+#include <cstdlib>
 
 #include "bench.h"
 #include "config.h"
@@ -27,7 +28,9 @@ int main(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? cli::kDone : cli::kBadInput;
+    exit_code = app.exit(error) == 0 ? cli::kDone : cli::kBadInput;
   }
-  return exit_code;
+  // Without static destructors: after a lost peer a thread may still wait for a store that never answers.
+  std::fflush(nullptr);
+  std::_Exit(exit_code);
 }

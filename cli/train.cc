@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "exit_codes.h"
+#include "launch/rank_environment.h"
 #include "launch_ranks.h"
 #include "lockstep/config.h"
 #include "lockstep/error.h"

@@ -1,6 +1,7 @@
 // One rank's run of `lockstep train`: read, build, train, evaluate, save.
 #include <ATen/Parallel.h>
 #include <fmt/format.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -10,7 +11,6 @@
 
 #include "base/files.h"
 #include "base/units.h"
-#include "checkpoint/reader.h"
 #include "exit_codes.h"
 #include "launch/rank_environment.h"
 #include "lockstep/config.h"
@@ -23,6 +23,8 @@
 #include "monitor/memory.h"
 #include "monitor/metrics.h"
 #include "monitor/progress.h"
+#include "monitor/table.h"
+#include "monitor/timers.h"
 #include "tensor/cpu_allocator.h"
 #include "train.h"
 
@@ -93,6 +95,21 @@ int thread_count(const TrainOptions& options, int ranks_on_host) {
   return std::max(1, static_cast<int>(std::thread::hardware_concurrency()) / std::max(1, ranks_on_host));
 }
 
+std::string times_text(const PhaseTimes& times) {
+  return monitor::describe({times.forward_ms, times.backward_ms, times.reduce_ms, times.step_ms});
+}
+
+monitor::ProgressOptions progress_options(const Config& config, int64_t first_step, int64_t total_steps) {
+  struct winsize size {};
+  const bool terminal = ::isatty(STDERR_FILENO) == 1 && ::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0;
+  return {.total_steps = total_steps,
+          .first_step = first_step,
+          .terminal = terminal,
+          .columns = size.ws_col > 0 ? size.ws_col : 80,
+          .steps_per_print = config.steps_per_print,
+          .write = [](std::string_view text) { std::fwrite(text.data(), 1, text.size(), stderr); }};
+}
+
 /// Everything one rank trains with.
 class Run {
  public:
@@ -102,7 +119,7 @@ class Run {
         config_(std::move(config)),
         folder_(run_folder(options, config_)),
         model_(models::from_preset_or_folder(options.model)),
-        source_(open_token_files(options.data)),
+        source_(open_text_files(options.data)),
         split_(split_tokens(source_->size(), options.eval_fraction)),
         sequence_length_(options.sequence_length > 0 ? options.sequence_length : model_.max_sequence),
         log_(make_log(world_.rank, log_level(options, config_))) {}
@@ -149,33 +166,32 @@ LoaderOptions Run::loader_options(bool training) const {
 void Run::resume(Engine& engine, const ResumePoint& point) {
   engine.load_checkpoint(point.directory, point.tag);
   if (world_.rank == 0) {
-    metrics_ = std::make_unique<monitor::MetricsFile>(base::host_files(), folder_.metrics);
+    metrics_ = std::make_unique<monitor::MetricsFile>(folder_.metrics);
     metrics_->cut_back_to(engine.global_steps());
-    std::fprintf(stderr, "resuming at step %ld of %ld\n", engine.global_steps(), steps_);
   }
 }
 
 void Run::banner(const Engine& engine) const {
   if (world_.rank != 0) return;
-  const auto row = [](const char* name, const std::string& value) {
-    std::fprintf(stderr, "  %-12s %s\n", name, value.c_str());
+  const bool clipping_given = config_.provenance("gradient_clipping").source != Origin::Source::defaulted;
+  const std::vector<monitor::TableRow> rows{
+      {"model", options_.model, base::format_count(engine.parameter_count()) + " parameters"},
+      {"data", fmt::format("{} tokens", base::format_count(split_.training.count)),
+       fmt::format("{}, {} held back", source_->name(), base::format_count(split_.evaluation.count))},
+      {"batch", fmt::format("{} x {} tokens", config_.train_batch_size, sequence_length_),
+       fmt::format("{} a rank x {} accumulated x {} ranks", config_.train_micro_batch_size_per_gpu,
+                   config_.gradient_accumulation_steps, world_.size)},
+      {"optimizer", config_.optimizer.type,
+       fmt::format("lr {}{}", base::shortest(config_.optimizer.params.lr),
+                   config_.scheduler.type.empty() ? "" : ", " + config_.scheduler.type)},
+      {"clipping", base::shortest(config_.gradient_clipping), clipping_given ? "" : "the default; 0 switches it off"},
+      {"ranks", fmt::format("{}", world_.size),
+       fmt::format("{} threads each, deadline {:g} s", at::get_num_threads(),
+                   std::chrono::duration<double>(world_.communicator->deadline()).count())},
+      {"steps", fmt::format("{}", steps_), engine.global_steps() > 0 ? fmt::format("from {}", engine.global_steps()) : ""},
   };
-  std::fprintf(stderr, "lockstep %s, LibTorch %s\n", version(), built_with_torch());
-  row("model", fmt::format("{}, {} parameters", options_.model, base::format_count(engine.parameter_count())));
-  row("data", fmt::format("{}: {} tokens to train on, {} held back", source_->name(),
-                          base::format_count(split_.training.count), base::format_count(split_.evaluation.count)));
-  row("batch", fmt::format("{} = {} a rank x {} accumulated x {} ranks, sequences of {}", config_.train_batch_size,
-                           config_.train_micro_batch_size_per_gpu, config_.gradient_accumulation_steps, world_.size,
-                           sequence_length_));
-  row("optimizer", fmt::format("{}, lr {}{}", config_.optimizer.type, base::shortest(config_.optimizer.params.lr),
-                               config_.scheduler.type.empty() ? "" : ", " + config_.scheduler.type));
-  row("clipping", fmt::format("{}{}", base::shortest(config_.gradient_clipping),
-                              config_.provenance("gradient_clipping").source == Origin::Source::defaulted
-                                  ? " (the default; 0 switches it off)"
-                                  : ""));
-  row("ranks", fmt::format("{} with {} threads each, deadline {:g} s", world_.size, at::get_num_threads(),
-                           std::chrono::duration<double>(world_.communicator->deadline()).count()));
-  row("steps", fmt::format("{}", steps_));
+  std::fputs(monitor::format_table(fmt::format("lockstep {}, LibTorch {}", version(), built_with_torch()), rows).c_str(),
+             stderr);
 }
 
 std::optional<double> Run::evaluate(Engine& engine, bool due) {
@@ -198,15 +214,9 @@ void Run::report(const StepReport& step, const std::optional<double>& eval_loss,
                                    .eval_loss = eval_loss};
   metrics_->append(record);
   progress_->update(record);
-  if (!config_.wall_clock_breakdown) return;
-  const auto phase = [](const char* name, double mean, double max) { return fmt::format("{} {:.1f}/{:.1f}", name, mean, max); };
-  const PhaseTimes& mean = step.mean_times;
-  const PhaseTimes& max = step.max_times;
-  std::fprintf(stderr, "step %ld, ms mean/max over ranks: %s, %s, %s, %s\n", step.step,
-               phase("forward", mean.forward_ms, max.forward_ms).c_str(),
-               phase("backward", mean.backward_ms, max.backward_ms).c_str(),
-               phase("reduce", mean.reduce_ms, max.reduce_ms).c_str(),
-               phase("step", mean.step_ms, max.step_ms).c_str());
+  if (config_.wall_clock_breakdown)
+    progress_->message(fmt::format("step {} mean: {}", step.step, times_text(step.mean_times)) +
+                       fmt::format("; max over ranks: {}", times_text(step.max_times)));
 }
 
 void Run::train(Engine& engine) {
@@ -246,13 +256,14 @@ int Run::operator()() {
   EngineOptions engine_options{.seed = options_.seed, .log = log_};
   if (!options_.from_scratch) engine_options.weights_folder = models::weights_folder(options_.model);
   Engine engine = initialize(model_, config_, world_, engine_options);
-  engine.describe_data({.sequence_length = sequence_length_,
+  engine.describe_data({.name = source_->name(),
+                        .sequence_length = sequence_length_,
                         .shuffle = !options_.no_shuffle,
                         .token_count = split_.training.count});
   if (point) resume(engine, *point);
   if (world_.rank == 0) {
-    if (!metrics_) metrics_ = std::make_unique<monitor::MetricsFile>(base::host_files(), folder_.metrics);
-    progress_ = std::make_unique<monitor::Progress>(steps_, config_.steps_per_print.value_or(0));
+    if (!metrics_) metrics_ = std::make_unique<monitor::MetricsFile>(folder_.metrics);
+    progress_ = std::make_unique<monitor::Progress>(progress_options(config_, engine.global_steps() + 1, steps_));
   }
   banner(engine);
   train(engine);
@@ -269,10 +280,12 @@ int run_training(const TrainOptions& options) {
                                     {.world_size = environment.size,
                                      .lenient = options.lenient,
                                      .total_steps = options.steps > 0 ? std::optional(options.steps) : std::nullopt});
-  at::set_num_threads(thread_count(options, environment.local_size));
-  const double deadline_s = options.timeout_s > 0 ? options.timeout_s : config.lockstep.timeout;
-  World world = launch::connect(
-      {.deadline = std::chrono::milliseconds(static_cast<int64_t>(deadline_s * 1e3))});
+  using std::chrono::milliseconds;
+  const auto from_seconds = [](double seconds) { return milliseconds(static_cast<int64_t>(seconds * 1e3)); };
+  const milliseconds deadline = options.timeout_s > 0 ? from_seconds(options.timeout_s)
+                                                      : environment.deadline.value_or(from_seconds(config.lockstep.timeout));
+  World world = launch::connect({.deadline = deadline});
+  at::set_num_threads(thread_count(options, world.local_size));
   return Run(options, std::move(world), std::move(config))();
 }
 

@@ -1,6 +1,8 @@
 #pragma once
 
-#include <lockstep/config_sections.h>
+#include <lockstep/config_running.h>
+#include <lockstep/config_training.h>
+#include <lockstep/config_zero.h>
 
 #include <cstdint>
 #include <map>

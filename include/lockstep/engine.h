@@ -46,6 +46,7 @@ struct EngineOptions {
 
 /// What decides the samples a run has seen; kept in checkpoints so that a resumed run goes on where it stopped.
 struct DataDescription {
+  std::string name{};
   int64_t sequence_length = 0;
   bool shuffle = true;
   int64_t token_count = 0;

@@ -63,6 +63,8 @@ struct LayerStack {
   std::shared_ptr<LossLayer> head{};  ///< Runs last; not in `layers`.
   int64_t max_sequence = 0;           ///< Longest sequence it takes, in tokens; 0 for any.
   int64_t vocabulary = 0;             ///< Number of classes; 0 where it has none.
+  /// Read by layers with dropout; the engine clears it while it evaluates.  Shared by the copies.
+  std::shared_ptr<bool> training = std::make_shared<bool>(true);
   std::string description{};          ///< The model's config.json, written beside checkpoints; may be empty.
 
   /// Throws ConfigError unless names are unique, ties point backwards and shapes agree.

@@ -1,6 +1,7 @@
 #include "comm/agreement.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <map>
 

@@ -1,8 +1,9 @@
 #include "comm/reduction.h"
 
 #include <ATen/core/Tensor.h>
+#include <ATen/core/grad_mode.h>
 
-#include <limits>
+#include <cstring>
 #include <vector>
 
 #include "base/check.h"
@@ -61,6 +62,7 @@ class ReduceScatterMean final : public Handle::Pending {
 
   void sum() {
     if (mean_.numel() == 0) return;
+    const at::NoGradGuard no_grad;
     std::vector<at::Tensor> contributions;
     std::vector<const float*> values;
     for (int peer = 0; peer < size_; ++peer) {
@@ -119,8 +121,10 @@ Handle start_all_gather(Communicator& group, const at::Tensor& slice, const at::
   LOCKSTEP_CHECK_EQ(full.numel(), slice.numel() * group.size());
   LOCKSTEP_CHECK(slice.scalar_type() == full.scalar_type());
   LOCKSTEP_CHECK(slice.is_contiguous() && full.is_contiguous());
-  const at::Tensor own = slice_of(full, group.rank(), slice.numel());
-  if (slice.numel() > 0 && own.const_data_ptr() != slice.const_data_ptr()) own.copy_(slice);
+  const at::Tensor own = slice_of(full.detach(), group.rank(), slice.numel());
+  // Neither recorded by autograd nor counted as a change of `full`, as the slices that arrive are not either.
+  if (slice.numel() > 0 && own.const_data_ptr() != slice.const_data_ptr())
+    std::memcpy(own.mutable_data_ptr(), slice.const_data_ptr(), slice.nbytes());
   return Handle(std::make_unique<AllGather>(group, slice, full, message));
 }
 

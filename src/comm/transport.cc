@@ -1,6 +1,7 @@
 #include "comm/transport.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "lockstep/error.h"
 
@@ -35,8 +36,8 @@ void Failure::throw_if_any() const {
 
 std::string Transport::deadline_message(const Transfer& transfer, int64_t bytes) const {
   return fmt::format(
-      "rank {}: waited {} to {} ({}), which did not come: rank {} is stalled, has ended or does something else{}; look "
-      "at its output, or raise the deadline (LOCKSTEP_TIMEOUT, in seconds)",
+      "rank {}: waited {} to {} ({}): rank {} is stalled, has ended or does something else{}; look at its output, or "
+      "raise the deadline (--timeout, lockstep.timeout or LOCKSTEP_TIMEOUT, in seconds)",
       rank(), seconds_text(deadline()), subject(transfer), particulars(transfer, bytes), transfer.peer,
       transfer.collective ? ", and every rank must make this call" : "");
 }

@@ -5,9 +5,9 @@
 /// Names of every enum in the config, in the order of its values.
 namespace lockstep::config {
 
-inline constexpr std::array kDataTypes{
-    Choice{"fp32", "float32 float torch.float32"}, Choice{"fp16", "float16 half torch.float16"},
-    Choice{"bf16", "bfloat16 torch.bfloat16"}, Choice{"int8", "torch.int8"}};
+inline constexpr std::array kDataTypes{Choice{"fp32", "float32 float torch.float32"},
+                                       Choice{"fp16", "float16 half torch.float16"},
+                                       Choice{"bf16", "bfloat16 torch.bfloat16"}, Choice{"int8", "torch.int8"}};
 inline constexpr std::array kReduceOps{Choice{"mean"}, Choice{"sum"}};
 inline constexpr std::array kAmpBackends{Choice{"auto"}, Choice{"torch"}, Choice{"apex"}};
 inline constexpr std::array kWarmupTypes{Choice{"log"}, Choice{"linear"}};

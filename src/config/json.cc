@@ -124,8 +124,8 @@ class JsonReader {
     for (size_t i = at_; i < text_.size();) {
       const size_t length = character_length(text_, i);
       if (length == 0) {
-        lose(place, fmt::format("byte 0x{:02X} is not UTF-8; save the file as UTF-8",
-                                static_cast<unsigned char>(text_[i])));
+        lose(place,
+             fmt::format("byte 0x{:02X} is not UTF-8; save the file as UTF-8", static_cast<unsigned char>(text_[i])));
       }
       if (text_[i] == '\0') lose(place, "a zero byte; save the file as UTF-8 text");
       ++place.column;
@@ -158,16 +158,19 @@ class JsonReader {
   Node value(int depth) {
     Node node;
     node.at = place_;
-    if (depth > kDepthLimit) lose(place_, fmt::format("nested deeper than {} levels; no key goes that deep", kDepthLimit));
+    if (depth > kDepthLimit)
+      lose(place_, fmt::format("nested deeper than {} levels; no key goes that deep", kDepthLimit));
     switch (peek()) {
       case '{':
         return object(depth);
       case '[':
         return array(depth);
-      case '"':
-        node.kind = Node::Kind::string;
+      case '"': {
+        const size_t before = faults_.size();
         node.text = string();
+        if (faults_.size() == before) node.kind = Node::Kind::string;
         return node;
+      }
       case '\'': {
         const Position start = place_;
         advance();
@@ -356,8 +359,8 @@ class JsonReader {
     std::string text;
     while (!done()) {
       const char c = peek();
-      if (std::isalnum(static_cast<unsigned char>(c)) == 0 && std::string_view("+-._").find(c) == std::string_view::npos &&
-          static_cast<unsigned char>(c) < 0x80) {
+      if (std::isalnum(static_cast<unsigned char>(c)) == 0 &&
+          std::string_view("+-._").find(c) == std::string_view::npos && static_cast<unsigned char>(c) < 0x80) {
         break;
       }
       take(text);

@@ -7,8 +7,8 @@ namespace lockstep::config {
 std::string Range::text() const {
   const auto number = [](double value) { return fmt::format("{}", value); };
   if (std::isfinite(low) && std::isfinite(high)) {
-    return fmt::format("from {}{} to {}{}", number(low), low_open ? " (not itself)" : "", number(high),
-                       high_open ? " (not itself)" : "");
+    return fmt::format("{} {} to {}{}", low_open ? "above" : "from", number(low), high_open ? "below " : "",
+                       number(high));
   }
   if (std::isfinite(low)) return (low_open ? "greater than " : "at least ") + number(low);
   if (std::isfinite(high)) return (high_open ? "less than " : "at most ") + number(high);

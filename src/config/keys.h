@@ -52,7 +52,7 @@ std::span<const Choice> choices();
 struct Range {
   double low = -std::numeric_limits<double>::infinity();
   double high = std::numeric_limits<double>::infinity();
-  bool low_open = false;   ///< low itself is out.
+  bool low_open = false;  ///< low itself is out.
   bool high_open = false;
   [[nodiscard]] bool holds(double value) const {
     return (low_open ? value > low : value >= low) && (high_open ? value < high : value <= high);
@@ -72,12 +72,12 @@ inline constexpr Range kBelowOne{.low = 0, .high = 1, .high_open = true};
 struct About {
   const char* meaning = "";
   Range range{};
-  const char* automatic = nullptr;  ///< How "auto" is resolved; null: "auto" is refused.
-  const char* cost = nullptr;       ///< What it costs, where that is not plain.
-  const char* inert = nullptr;      ///< Why the key changes nothing here, whatever its value.
-  const char* stages = nullptr;     ///< ZeRO stages where it has an effect ("23"); null: all.
-  const char* takers = nullptr;     ///< Optimizer or scheduler types that take it; null: all.
-  const char* absent = nullptr;     ///< Said in place of the default, "inferred".
+  const char* automatic = nullptr;    ///< How "auto" is resolved; null: "auto" is refused.
+  const char* cost = nullptr;         ///< What it costs, where that is not plain.
+  const char* inert = nullptr;        ///< Why the key changes nothing here, whatever its value.
+  const char* stages = nullptr;       ///< ZeRO stages where it has an effect ("23"); null: all.
+  const char* takers = nullptr;       ///< Optimizer or scheduler types that take it; null: all.
+  const char* absent = nullptr;       ///< Said in place of the default, "inferred".
   const char* other_names = nullptr;  ///< Other legal names of the same key, separated by spaces.
   const char* only_if = nullptr;      ///< Dotted path of the boolean that must be true for it to matter.
   bool type_names = false;            ///< A type's name: canonical spelling is found by the reader.
@@ -170,7 +170,7 @@ struct FieldType<std::array<double, 2>> {
   static constexpr Kind kind = Kind::pair;
 };
 template <class E>
-  requires std::is_enum_v<E>
+requires std::is_enum_v<E>
 struct FieldType<E> {
   static constexpr Kind kind = Kind::choice;
 };
@@ -207,6 +207,23 @@ Field make_field(T& field) {
   if constexpr (std::is_enum_v<T>) made.choices = choices<T>();
   made.get = [&field] { return to_value(field); };
   made.set = [&field](const Value& value) { from_value(value, field); };
+  return made;
+}
+
+/// An empty list where one is not required is the absent value.
+inline Field make_field(PerGroup& field) {
+  Field made{.kind = Kind::per_group, .nullable = field.empty()};
+  made.get = [&field]() -> Value {
+    if (field.empty()) return nullptr;
+    return field;
+  };
+  made.set = [&field](const Value& value) {
+    if (std::holds_alternative<std::nullptr_t>(value)) {
+      field.clear();
+    } else {
+      from_value(value, field);
+    }
+  };
   return made;
 }
 

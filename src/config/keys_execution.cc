@@ -4,6 +4,7 @@ namespace lockstep::config {
 namespace {
 
 void declare_activation(KeyList& list, ActivationCheckpointingConfig& c) {
+  constexpr const char* kOn = "activation_checkpointing.enabled";
   list.open("activation_checkpointing", "Computes activations again in backward instead of keeping them.");
   list("enabled", c.enabled,
        {.meaning = "true: the engine recomputes layers. false: none. Absent: as the model asks.",
@@ -11,27 +12,31 @@ void declare_activation(KeyList& list, ActivationCheckpointingConfig& c) {
         .absent = "the model's"});
   list("checkpoint_ratio", c.checkpoint_ratio,
        {.meaning = "Share of the layers that are recomputed, spread evenly; 1 where only enabled is given.",
-        .range = kFraction});
+        .range = kFraction,
+        .only_if = kOn});
   list("partition_activations", c.partition_activations,
        {.meaning = "Splits kept inputs over the tensor-parallel ranks.",
         .inert = "there is no tensor parallelism to split over"});
   list("cpu_checkpointing", c.cpu_checkpointing,
-       {.meaning = "Keeps saved inputs in host memory.", .cost = "two copies over the host link"});
+       {.meaning = "Keeps saved inputs in host memory.", .cost = "two copies over the host link", .only_if = kOn});
   list("contiguous_memory_optimization", c.contiguous_memory_optimization,
-       {.meaning = "Copies saved inputs into buffers made beforehand, against fragmentation."});
+       {.meaning = "Copies saved inputs into buffers made beforehand, against fragmentation.", .only_if = kOn});
   list("number_checkpoints", c.number_checkpoints,
-       {.meaning = "Number of recomputed segments; absent: from checkpoint_ratio.", .range = kAtLeastOne});
+       {.meaning = "Number of recomputed segments; absent: from checkpoint_ratio.",
+        .range = kAtLeastOne,
+        .only_if = kOn});
   list("synchronize_checkpoint_boundary", c.synchronize_checkpoint_boundary,
-       {.meaning = "Waits for the device at each boundary.", .cost = "stalls the device"});
-  list("profile", c.profile, {.meaning = "Times recomputation."});
+       {.meaning = "Waits for the device at each boundary.", .cost = "stalls the device", .only_if = kOn});
+  list("profile", c.profile, {.meaning = "Times recomputation.", .only_if = kOn});
   list.close();
 }
 
 void declare_pipeline(KeyList& list, PipelineConfig& c) {
   constexpr const char* kOn = "pipeline.enabled";
   list.open("pipeline", "Splits the layers over stages that work on different micro-batches.");
-  list("enabled", c.enabled,
-       {.meaning = "true: needs a model that is a list of layers. Absent: as the model asks.", .absent = "the model's"});
+  list(
+      "enabled", c.enabled,
+      {.meaning = "true: needs a model that is a list of layers. Absent: as the model asks.", .absent = "the model's"});
   list("micro_batch_size", c.micro_batch_size,
        {.meaning = "The same as train_micro_batch_size_per_gpu; must equal it, or sets it.", .range = kAtLeastOne});
   list("stages", c.stages,
@@ -80,7 +85,7 @@ void declare_checkpoint(KeyList& list, CheckpointConfig& c) {
        {.meaning = "Whether all ranks must name the same tag: Ignore, Warn or Fail.",
         .inert = "rank 0 names the tag for all ranks, so tags cannot differ"});
   list("load_universal", c.load_universal,
-       {.meaning = "Loads DeepSpeed's universal format.", .inert = "every checkpoint loads at any world size"});
+       {.meaning = "Loads DeepSpeed's universal format; our own checkpoints load at any world size anyway."});
   list("use_node_local_storage", c.use_node_local_storage,
        {.meaning = "Each node has its own folder of that name.", .automatic = "off"});
   list.open("parallel_write", "Who writes what several ranks hold.");
@@ -99,7 +104,8 @@ void declare_checkpoint(KeyList& list, CheckpointConfig& c) {
   list("io_buffer_double", c.writer.io_buffer_double, {.meaning = "Two staging buffers.", .inert = kOneWriter});
   list("show_statistics", c.writer.show_statistics, {.meaning = "Reports the writing speed.", .inert = kOneWriter});
   list("data_parallel", c.writer.data_parallel,
-       {.meaning = "Who writes a shared replica: REPLICA, SOCKET or MACHINE.", .inert = "replicas always share the writing"});
+       {.meaning = "Who writes a shared replica: REPLICA, SOCKET or MACHINE.",
+        .inert = "replicas always share the writing"});
   list("io_multiplier", c.writer.io_multiplier,
        {.meaning = "Writers per rank.", .range = kAtLeastOne, .inert = kOneWriter});
   list.close();
@@ -117,7 +123,9 @@ void declare_elasticity(KeyList& list, ElasticityConfig& c) {
   list("min_gpus", c.min_gpus, {.meaning = "Smallest world.", .range = kAtLeastOne, .only_if = kOn});
   list("max_gpus", c.max_gpus, {.meaning = "Largest world.", .range = kAtLeastOne, .only_if = kOn});
   list("min_time", c.min_time,
-       {.meaning = "Of old DeepSpeed versions.", .range = kAtLeastZero, .inert = "nothing reads it, in DeepSpeed either"});
+       {.meaning = "Of old DeepSpeed versions.",
+        .range = kAtLeastZero,
+        .inert = "nothing reads it, in DeepSpeed either"});
   list("prefer_larger_batch", c.prefer_larger_batch, {.meaning = "Settles ties.", .only_if = kOn});
   list("ignore_non_elastic_batch_info", c.ignore_non_elastic_batch_info,
        {.meaning = "The batch keys may stand beside it and are ignored.", .only_if = kOn});

@@ -7,8 +7,7 @@ void declare_files(KeyList& list, const char* name, const char* meaning, const c
                    FileMonitorConfig& c) {
   list.open(name, meaning);
   list("enabled", c.enabled, {.meaning = "The switch."});
-  list("output_path", c.output_path,
-       {.meaning = "Folder; empty: the working directory.", .only_if = switch_path});
+  list("output_path", c.output_path, {.meaning = "Folder; empty: the working directory.", .only_if = switch_path});
   list("job_name", c.job_name, {.meaning = "Folder inside output_path.", .only_if = switch_path});
   list.close();
 }
@@ -34,7 +33,8 @@ void declare_monitoring(KeyList& list, Config& c) {
   list("workspace", c.comet.workspace, {.meaning = "Workspace.", .only_if = "comet.enabled"});
   list("api_key", c.comet.api_key, {.meaning = "Key of the account.", .only_if = "comet.enabled"});
   list("experiment_name", c.comet.experiment_name, {.meaning = "Name of the run.", .only_if = "comet.enabled"});
-  list("experiment_key", c.comet.experiment_key, {.meaning = "Key of a run to go on with.", .only_if = "comet.enabled"});
+  list("experiment_key", c.comet.experiment_key,
+       {.meaning = "Key of a run to go on with.", .only_if = "comet.enabled"});
   list("online", c.comet.online, {.meaning = "Sends at once.", .only_if = "comet.enabled"});
   list("mode", c.comet.mode, {.meaning = "get, create or get_or_create.", .only_if = "comet.enabled"});
   list.close();

@@ -37,40 +37,50 @@ void declare_optimizer(KeyList& list, OptimizerConfig& c) {
         .automatic = "the type's default",
         .takers = kWithEps});
   list("weight_decay", p.weight_decay,
-       {.meaning = "Decay of the weights: apart from the gradient for AdamW and (unless adam_w_mode is false) Adam, Lion, "
-                   "Lamb and Muon; added to the gradient for the others.",
+       {.meaning =
+            "Decay of the weights: apart from the gradient for AdamW and (unless adam_w_mode is false) Adam, Lion, "
+            "Lamb and Muon; added to the gradient for the others.",
         .range = kAtLeastZero,
         .automatic = "the type's default"});
   list("bias_correction", p.bias_correction,
        {.meaning = "Corrects the moments for their start at zero.",
         .takers = "Adam AdamW Lamb OneBitAdam OneBitLamb ZeroOneAdam"});
   list("adam_w_mode", p.adam_w_mode,
-       {.meaning = "Type Adam: true decays apart from the gradient (as AdamW), false adds the decay to it (L2). AdamW is "
-                   "always decoupled.",
+       {.meaning =
+            "Type Adam: true decays apart from the gradient (as AdamW), false adds the decay to it (L2). AdamW is "
+            "always decoupled.",
         .takers = kAdams});
   list("torch_adam", p.torch_adam,
        {.meaning = "LibTorch's own loop in DeepSpeed.",
         .inert = "one Adam serves all cases; its numbers agree with LibTorch's to rounding",
         .takers = kAdams});
   list("amsgrad", p.amsgrad,
-       {.meaning = "Divides by the largest second moment so far.", .takers = "Adam AdamW Lamb OneBitAdam OneBitLamb ZeroOneAdam"});
+       {.meaning = "Divides by the largest second moment so far.",
+        .takers = "Adam AdamW Lamb OneBitAdam OneBitLamb ZeroOneAdam"});
   list("maximize", p.maximize,
        {.meaning = "Climbs in place of descending.", .takers = "Adam AdamW SGD Adagrad RMSprop"});
   list("momentum", p.momentum,
        {.meaning = "Share of the last update that is kept.", .range = kAtLeastZero, .takers = "SGD RMSprop Muon"});
-  list("dampening", p.dampening, {.meaning = "Takes this share off the gradient's part in the momentum.", .takers = "SGD"});
-  list("nesterov", p.nesterov, {.meaning = "Nesterov's momentum; needs momentum above 0 and no dampening.", .takers = "SGD"});
+  list("dampening", p.dampening,
+       {.meaning = "Takes this share off the gradient's part in the momentum.", .takers = "SGD"});
+  list("nesterov", p.nesterov,
+       {.meaning = "Nesterov's momentum; needs momentum above 0 and no dampening.", .takers = "SGD"});
   list("alpha", p.alpha, {.meaning = "Decay of the mean square.", .range = kBelowOne, .takers = "RMSprop"});
-  list("centered", p.centered, {.meaning = "Subtracts the squared mean gradient from the mean square.", .takers = "RMSprop"});
+  list("centered", p.centered,
+       {.meaning = "Subtracts the squared mean gradient from the mean square.", .takers = "RMSprop"});
   list("lr_decay", p.lr_decay,
-       {.meaning = "The rate is divided by 1 + (n - 1) x lr_decay at update n.", .range = kAtLeastZero, .takers = "Adagrad"});
+       {.meaning = "The rate is divided by 1 + (n - 1) x lr_decay at update n.",
+        .range = kAtLeastZero,
+        .takers = "Adagrad"});
   list("initial_accumulator_value", p.initial_accumulator_value,
        {.meaning = "First value of the sum of squares.", .range = kAtLeastZero, .takers = "Adagrad"});
   list("max_coeff", p.max_coeff, {.meaning = "Upper bound of the trust ratio.", .range = kPositive, .takers = kLambs});
-  list("min_coeff", p.min_coeff, {.meaning = "Lower bound of the trust ratio.", .range = kAtLeastZero, .takers = kLambs});
+  list("min_coeff", p.min_coeff,
+       {.meaning = "Lower bound of the trust ratio.", .range = kAtLeastZero, .takers = kLambs});
   list("eps_inside_sqrt", p.eps_inside_sqrt, {.meaning = "Adds eps under the square root.", .takers = kLambLike});
   list("muon_lr", p.muon_lr, {.meaning = "Rate of the matrices; absent: lr.", .range = kAtLeastZero, .takers = "Muon"});
-  list("adam_lr", p.adam_lr, {.meaning = "Rate of everything else; absent: lr.", .range = kAtLeastZero, .takers = "Muon"});
+  list("adam_lr", p.adam_lr,
+       {.meaning = "Rate of everything else; absent: lr.", .range = kAtLeastZero, .takers = "Muon"});
   list("ns_method", p.ns_method, {.meaning = "How matrices are made orthogonal: gram or standard.", .takers = "Muon"});
   list("freeze_step", p.freeze_step,
        {.meaning = "Uncompressed updates before the second moment is frozen.",
@@ -99,13 +109,16 @@ void declare_optimizer(KeyList& list, OptimizerConfig& c) {
         .range = kAtLeastOne,
         .takers = "ZeroOneAdam"});
   list("local_step_scaler", p.local_step_scaler,
-       {.meaning = "Updates after which the local-step interval doubles.", .range = kAtLeastOne, .takers = "ZeroOneAdam"});
+       {.meaning = "Updates after which the local-step interval doubles.",
+        .range = kAtLeastOne,
+        .takers = "ZeroOneAdam"});
   list("local_step_clipper", p.local_step_clipper,
        {.meaning = "Longest local-step interval.", .range = kAtLeastOne, .takers = "ZeroOneAdam"});
   constexpr const char* kFused = "the update is one pass over all parameters already";
   list("foreach", p.foreach_loop,
        {.meaning = "LibTorch's choice of loop.", .inert = kFused, .takers = "Adam AdamW SGD Adagrad RMSprop"});
-  list("fused", p.fused, {.meaning = "LibTorch's choice of loop.", .inert = kFused, .takers = "Adam AdamW SGD Adagrad"});
+  list("fused", p.fused,
+       {.meaning = "LibTorch's choice of loop.", .inert = kFused, .takers = "Adam AdamW SGD Adagrad"});
   list("capturable", p.capturable,
        {.meaning = "LibTorch's CUDA graphs.", .inert = "no graph is captured", .takers = "Adam AdamW RMSprop"});
   list("differentiable", p.differentiable,
@@ -161,7 +174,9 @@ void declare_scheduler(KeyList& list, SchedulerConfig& c) {
   list("cycle_max_lr", p.cycle_max_lr,
        {.meaning = "Highest rate; required.", .range = kAtLeastZero, .takers = "OneCycle", .absent = "required"});
   list("decay_lr_rate", p.decay_lr_rate,
-       {.meaning = "Decay of the rate after the cycle, per decay_step_size.", .range = kAtLeastZero, .takers = "OneCycle"});
+       {.meaning = "Decay of the rate after the cycle, per decay_step_size.",
+        .range = kAtLeastZero,
+        .takers = "OneCycle"});
   list("cycle_first_step_size", p.cycle_first_step_size,
        {.meaning = "Updates of the rise.", .range = kAtLeastOne, .takers = "OneCycle"});
   list("cycle_second_step_size", p.cycle_second_step_size,

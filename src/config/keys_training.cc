@@ -4,8 +4,9 @@ namespace lockstep::config {
 
 void declare_training(KeyList& list, Config& c) {
   list("train_batch_size", c.train_batch_size,
-       {.meaning = "Samples per optimizer step over all replicas: micro batch x accumulation x replicas. Give any two of "
-                   "the three batch keys, this one alone, or the micro batch alone.",
+       {.meaning =
+            "Samples per optimizer step over all replicas: micro batch x accumulation x replicas. Give any two of "
+            "the three batch keys, this one alone, or the micro batch alone.",
         .range = kAtLeastOne,
         .automatic = "as if absent: from the other two batch keys",
         .absent = "inferred"});
@@ -27,7 +28,8 @@ void declare_training(KeyList& list, Config& c) {
   list("wall_clock_breakdown", c.wall_clock_breakdown,
        {.meaning = "Times forward, backward, reduction and update separately.",
         .cost = "on a GPU, a synchronization around each phase"});
-  list("memory_breakdown", c.memory_breakdown, {.meaning = "Prints the allocator's numbers around the phases of a step."});
+  list("memory_breakdown", c.memory_breakdown,
+       {.meaning = "Prints the allocator's numbers around the phases of a step."});
   list("dump_state", c.dump_state, {.meaning = "Prints all resolved settings once set-up is done."});
   list("log_level", c.log_level,
        {.meaning = "Least severe message shown: debug, info, warning, error, critical or off, in any letter case; the "
@@ -61,9 +63,10 @@ void declare_training(KeyList& list, Config& c) {
        {.meaning = "Absent: nothing. true: the update runs with the CPU kernel even without offload. false: drops "
                    "DeepSpeed's check of a client optimizer under offload, which is not needed here.",
         .absent = "no effect"});
-  list("managed_gradient_accumulation", c.managed_gradient_accumulation,
-       {.meaning = "true: the engine divides by the accumulation and knows its boundaries. false: step() is called when "
-                   "the caller wants an update."});
+  list(
+      "managed_gradient_accumulation", c.managed_gradient_accumulation,
+      {.meaning = "true: the engine divides by the accumulation and knows its boundaries. false: step() is called when "
+                  "the caller wants an update."});
   list("dataloader_drop_last", c.dataloader_drop_last,
        {.meaning = "Leaves out an epoch's last, smaller batch.",
         .inert = "sample order runs on across epochs, so there is no smaller last batch"});
@@ -107,7 +110,8 @@ void declare_precision(KeyList& list, Config& c) {
   list.open("fp16", "16-bit floats with loss scaling and fp32 master weights.");
   Fp16Config& fp16 = c.fp16;
   list("enabled", fp16.enabled, {.meaning = "The switch. Excludes bf16, torch_autocast and amp.", .automatic = "off"});
-  list("auto_cast", fp16.auto_cast, {.meaning = "Casts floating inputs of forward to fp16.", .only_if = "fp16.enabled"});
+  list("auto_cast", fp16.auto_cast,
+       {.meaning = "Casts floating inputs of forward to fp16.", .only_if = "fp16.enabled"});
   list("loss_scale", fp16.loss_scale,
        {.meaning = "0: dynamic. Above 0: that scale, never changed; steps that overflow are still skipped.",
         .range = kAtLeastZero,
@@ -153,8 +157,9 @@ void declare_precision(KeyList& list, Config& c) {
 
   list.open("torch_autocast", "fp32 weights, each operator in the type that suits it.");
   list("enabled", c.torch_autocast.enabled, {.meaning = "The switch. Excludes fp16, bf16 and amp."});
-  list("dtype", c.torch_autocast.dtype,
-       {.meaning = "bf16, or fp16 with a gradient scaler; required when enabled.", .only_if = "torch_autocast.enabled"});
+  list(
+      "dtype", c.torch_autocast.dtype,
+      {.meaning = "bf16, or fp16 with a gradient scaler; required when enabled.", .only_if = "torch_autocast.enabled"});
   list("lower_precision_safe_modules", c.torch_autocast.lower_precision_safe_modules,
        {.meaning = "Modules whose parameters travel in the low type; empty: Linear and Conv1d-3d.",
         .only_if = "torch_autocast.enabled"});
@@ -168,15 +173,17 @@ void declare_precision(KeyList& list, Config& c) {
         .automatic = "absent",
         .only_if = "amp.enabled"});
   list("fp16_backend", amp.fp16_backend,
-       {.meaning = "torch (operators in fp16, fp32 weights, gradient scaler), apex, or auto.", .only_if = "amp.enabled"});
+       {.meaning = "torch (operators in fp16, fp32 weights, gradient scaler), apex, or auto.",
+        .only_if = "amp.enabled"});
   list("cast_model_type", amp.cast_model_type, {.meaning = "Apex: type of the weights.", .only_if = "amp.enabled"});
   list("patch_torch_functions", amp.patch_torch_functions,
        {.meaning = "Apex: cast by operator.", .only_if = "amp.enabled"});
   list("keep_batchnorm_fp32", amp.keep_batchnorm_fp32,
        {.meaning = "Apex: batch norm stays fp32.", .only_if = "amp.enabled"});
   list("master_weights", amp.master_weights, {.meaning = "Apex: fp32 masters.", .only_if = "amp.enabled"});
-  list("loss_scale", amp.loss_scale,
-       {.meaning = "Apex: a static loss scale; absent: the level's own.", .range = kPositive, .only_if = "amp.enabled"});
+  list(
+      "loss_scale", amp.loss_scale,
+      {.meaning = "Apex: a static loss scale; absent: the level's own.", .range = kPositive, .only_if = "amp.enabled"});
   list("cast_model_outputs", amp.cast_model_outputs, {.meaning = "Apex: type of outputs.", .only_if = "amp.enabled"});
   list("num_losses", amp.num_losses,
        {.meaning = "Apex: losses, each with its scale.", .range = kAtLeastOne, .only_if = "amp.enabled"});

@@ -10,7 +10,9 @@ void declare_offload(KeyList& list, ZeroConfig& c) {
   list("nvme_path", param.nvme_path, {.meaning = "Folder on the disk; required for nvme.", .stages = "3"});
   list("buffer_count", param.buffer_count, {.meaning = "Staging buffers.", .range = kAtLeastOne, .stages = "3"});
   list("buffer_size", param.buffer_size,
-       {.meaning = "Elements per buffer; at least the largest slice of a parameter.", .range = kAtLeastOne, .stages = "3"});
+       {.meaning = "Elements per buffer; at least the largest slice of a parameter.",
+        .range = kAtLeastOne,
+        .stages = "3"});
   list("max_in_cpu", param.max_in_cpu,
        {.meaning = "Elements kept in host memory although the device is nvme.", .range = kAtLeastZero, .stages = "3"});
   list("pin_memory", param.pin_memory,
@@ -35,8 +37,7 @@ void declare_offload(KeyList& list, ZeroConfig& c) {
   list("fast_init", optimizer.fast_init, {.meaning = "Does not write states that start as zeros.", .stages = "123"});
   list("ratio", optimizer.ratio,
        {.meaning = "Share of the sub-groups that the CPU updates.", .range = kFraction, .stages = "3"});
-  list("super_offload", optimizer.super_offload,
-       {.meaning = "Speculative update in worker processes.", .stages = "3"});
+  list("super_offload", optimizer.super_offload, {.meaning = "Speculative update in worker processes.", .stages = "3"});
   list("cpuadam_cores_perc", optimizer.cpuadam_cores_perc,
        {.meaning = "Share of the cores for super_offload.",
         .range = kFraction,
@@ -129,8 +130,7 @@ void declare_stage3(KeyList& list, ZeroConfig& c) {
   list("zero_quantized_gradients", c.zero_quantized_gradients,
        {.meaning = "Reduces gradients as int4 in two hops; needs more than one node.", .stages = "3"});
   list.open("zeropp_loco_param", "Error feedback for quantized gradients.");
-  list("err_beta", c.zeropp_loco_param.err_beta,
-       {.meaning = "Decay of the error.", .range = kFraction, .stages = "3"});
+  list("err_beta", c.zeropp_loco_param.err_beta, {.meaning = "Decay of the error.", .range = kFraction, .stages = "3"});
   list("reset_T", c.zeropp_loco_param.reset_T,
        {.meaning = "Reductions between resets of the error.", .range = kAtLeastOne, .stages = "3"});
   list.close();
@@ -197,6 +197,7 @@ void declare_zero(KeyList& list, Config& config) {
   list("allgather_bucket_size", c.allgather_bucket_size,
        {.meaning = "Elements gathered at a time after an update; even. Absent: as reduce_bucket_size.",
         .range = kAtLeastOne,
+        .stages = "12",
         .absent = "by device"});
   list("overlap_comm", c.overlap_comm,
        {.meaning = "Reduces during backward; absent: on on a CPU, else at stage 3.",

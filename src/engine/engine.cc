@@ -20,7 +20,7 @@ Engine::~Engine() = default;
 at::Tensor Engine::forward(const at::Tensor& input, const at::Tensor& target) {
   if (parts_->phase == Parts::Phase::backward_done)
     throw ConfigError("forward was called after backward without step(): call step() after every micro-batch");
-  const engine::PhaseTimer timer(parts_->times.forward_ms);
+  const auto timing = parts_->timers.time(monitor::Phase::forward);
   at::Tensor loss = engine::run_forward(*parts_, input, target);
   parts_->phase = Parts::Phase::forward_done;
   parts_->step_tokens += input.numel();
@@ -30,7 +30,7 @@ at::Tensor Engine::forward(const at::Tensor& input, const at::Tensor& target) {
 void Engine::backward(const at::Tensor& loss) {
   if (parts_->phase == Parts::Phase::backward_done)
     throw ConfigError("a second backward came before step(): call step() after every micro-batch");
-  const engine::PhaseTimer timer(parts_->times.backward_ms);
+  const auto timing = parts_->timers.time(monitor::Phase::backward);
   parts_->loss_sum += loss.item<double>();
   parts_->reducer->start_micro_batch(parts_->micro_batch);
   const double seed = parts_->scaler.scale() / static_cast<double>(parts_->plan.options.accumulation);

@@ -2,7 +2,6 @@
 
 #include <ATen/core/Tensor.h>
 
-#include <chrono>
 #include <memory>
 #include <optional>
 #include <string>
@@ -12,6 +11,7 @@
 #include "lockstep/communicator.h"
 #include "lockstep/engine.h"
 #include "lr/schedule.h"
+#include "monitor/timers.h"
 #include "optim/optimizer.h"
 #include "plan/plan.h"
 #include "precision/loss_scaler.h"
@@ -29,13 +29,13 @@ struct Engine::Parts {
   Log log{};
   uint64_t seed = 0;
   LayerStack model{};
-  std::shared_ptr<Communicator> group;
+  std::shared_ptr<Communicator> group{};
   plan::Plan plan{};
-  std::unique_ptr<optim::Optimizer> rule;
-  std::unique_ptr<lr::Schedule> schedule;
-  std::unique_ptr<zero::ParameterStore> parameters;
-  std::unique_ptr<zero::ShardedOptimizer> optimizer;
-  std::unique_ptr<zero::GradientReducer> reducer;
+  std::unique_ptr<optim::Optimizer> rule{};
+  std::unique_ptr<lr::Schedule> schedule{};
+  std::unique_ptr<zero::ParameterStore> parameters{};
+  std::unique_ptr<zero::ShardedOptimizer> optimizer{};
+  std::unique_ptr<zero::GradientReducer> reducer{};
 
   // State of training, all of it in checkpoints.
   DataDescription data{};
@@ -52,7 +52,7 @@ struct Engine::Parts {
   int64_t micro_batch = 0;  ///< Within the step.
   double loss_sum = 0;
   int64_t step_tokens = 0;
-  PhaseTimes times{};
+  monitor::PhaseTimers timers{};
   std::optional<StepReport> last_report{};
 };
 
@@ -83,21 +83,6 @@ class EvaluationMode {
  private:
   const std::shared_ptr<bool> training_;
   const bool before_;
-};
-
-/// Adds the time since construction to a counter when it goes out of scope.
-class PhaseTimer {
- public:
-  explicit PhaseTimer(double& total_ms) : total_ms_(total_ms), start_(std::chrono::steady_clock::now()) {}
-  ~PhaseTimer() {
-    total_ms_ += std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start_).count();
-  }
-  PhaseTimer(const PhaseTimer&) = delete;
-  PhaseTimer& operator=(const PhaseTimer&) = delete;
-
- private:
-  double& total_ms_;
-  const std::chrono::steady_clock::time_point start_;
 };
 
 }  // namespace engine

@@ -18,7 +18,7 @@ struct StepRecord {
   int64_t tokens = 0;
   int32_t non_finite_rank = -1;
   int32_t non_finite_parameter = -1;
-  PhaseTimes times{};
+  monitor::PhaseMilliseconds times{};
 };
 static_assert(std::is_trivially_copyable_v<StepRecord>);
 
@@ -30,12 +30,13 @@ std::vector<StepRecord> exchange(Communicator& group, const StepRecord& mine) {
 }
 
 void add_times(StepReport& report, const std::vector<StepRecord>& records) {
-  static constexpr std::array kPhases{&PhaseTimes::forward_ms, &PhaseTimes::backward_ms, &PhaseTimes::reduce_ms,
-                                      &PhaseTimes::step_ms};
+  static constexpr std::array<double PhaseTimes::*, monitor::kPhases> kFields{
+      &PhaseTimes::forward_ms, &PhaseTimes::backward_ms, &PhaseTimes::reduce_ms, &PhaseTimes::step_ms};
   for (const StepRecord& record : records) {
-    for (const auto phase : kPhases) {
-      report.mean_times.*phase += record.times.*phase / static_cast<double>(records.size());
-      report.max_times.*phase = std::max(report.max_times.*phase, record.times.*phase);
+    for (size_t phase = 0; phase < monitor::kPhases; ++phase) {
+      const auto field = kFields[phase];
+      report.mean_times.*field += record.times[phase] / static_cast<double>(records.size());
+      report.max_times.*field = std::max(report.max_times.*field, record.times[phase]);
     }
   }
 }
@@ -64,7 +65,7 @@ StepReport run_step(Engine::Parts& parts) {
   // Reduce.
   StepRecord mine{.loss_sum = parts.loss_sum, .tokens = parts.step_tokens};
   {
-    const PhaseTimer timer(parts.times.reduce_ms);
+    const auto timing = parts.timers.time(monitor::Phase::reduce);
     const zero::ReducedNorm norm = parts.reducer->finish();
     mine.squares = norm.squares;
     mine.non_finite_rank = norm.non_finite.rank;
@@ -73,9 +74,8 @@ StepReport run_step(Engine::Parts& parts) {
 
   // Check: every rank sees the same records, so all take the same way from here.  Times are the step's before this
   // one's update, whose own time comes with the next step's message.
-  mine.times = parts.times;
+  mine.times = parts.timers.take();
   const std::vector<StepRecord> records = exchange(*parts.group, mine);
-  parts.times = {};
   add_times(report, records);
   kernels::ExactSum squares;
   double loss_sum = 0;
@@ -91,7 +91,7 @@ StepReport run_step(Engine::Parts& parts) {
   report.grad_norm = report.skipped ? std::nan("") : std::sqrt(squares.rounded()) / report.loss_scale;
   report.lr = parts.schedule->at(parts.applied_steps - 1, parts.optimizer->groups().front().lr).lr;
 
-  const PhaseTimer timer(parts.times.step_ms);
+  const auto timing = parts.timers.time(monitor::Phase::step);
   if (!report.skipped) {
     // Clip and update in one pass over each slice.
     const double divisor = precision::gradient_divisor(report.grad_norm, parts.config.gradient_clipping, report.loss_scale);

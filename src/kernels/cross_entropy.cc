@@ -32,7 +32,7 @@ HWY_INLINE double sum_exponentials(Value* row, int64_t classes, float peak) {
     Value* run = row + first;
     auto sum = zero;
     for_each_vector(std::min(kRun, classes - first), [&](int64_t c, auto part) HWY_ATTR {
-      const auto term = keep_or(exponential(hn::Sub(load(run + c, part), peaks)), zero, part);
+      const auto term = keep_or(exp_of_negative(hn::Sub(load(run + c, part), peaks)), zero, part);
       if constexpr (kStore) store(term, run + c, part);
       sum = hn::Add(sum, term);
     });

@@ -24,8 +24,8 @@ HWY_INLINE Gelu gelu_of(FloatVector u) {
   constexpr double kCubic = 0.044715;
   const auto square = hn::Mul(u, u);
   const auto minus_2z = hn::Mul(u, hn::MulAdd(square, set(-2 * kRoot * kCubic), set(-2 * kRoot)));
-  // Bounded so that e stays finite; s is then below 1e-37 and e s is 1.
-  const auto e = exponential(hn::Min(minus_2z, set(87.0)));
+  // Bounded: at the upper end s is below 1e-37 and e s is 1, at the lower end s is 1.
+  const auto e = exp_in_range(hn::Max(hn::Min(minus_2z, set(87.0)), set(kLeastExponent)));
   const auto s = hn::Div(set(1.0), hn::Add(set(1.0), e));
   const auto slope = hn::MulAdd(square, set(6 * kRoot * kCubic), set(2 * kRoot));
   const auto value = hn::Mul(u, s);

@@ -14,22 +14,39 @@
 HWY_BEFORE_NAMESPACE();
 namespace lockstep::kernels::HWY_NAMESPACE {
 
+// Sum of term(offset, part) over all lanes, in four interleaved sums: one would wait for each addition.
+template <class Term>
+HWY_INLINE double sum_of_terms(int64_t numel, const Term& term) {
+  const auto lanes = static_cast<int64_t>(hn::Lanes(Floats{}));
+  auto sum0 = hn::Zero(Floats{});
+  auto sum1 = sum0;
+  auto sum2 = sum0;
+  auto sum3 = sum0;
+  int64_t done = 0;
+  for (; done + 4 * lanes <= numel; done += 4 * lanes) {
+    sum0 = hn::Add(sum0, term(done, Whole{}));
+    sum1 = hn::Add(sum1, term(done + lanes, Whole{}));
+    sum2 = hn::Add(sum2, term(done + 2 * lanes, Whole{}));
+    sum3 = hn::Add(sum3, term(done + 3 * lanes, Whole{}));
+  }
+  for_each_vector(numel - done, [&](int64_t i, auto part) HWY_ATTR { sum0 = hn::Add(sum0, term(done + i, part)); });
+  return static_cast<double>(sum_of_lanes(hn::Add(hn::Add(sum0, sum1), hn::Add(sum2, sum3))));
+}
+
 void layer_norm_forward_pass(Matrix shape, const LayerNormForward& arrays) {
   const auto columns = static_cast<double>(shape.columns);
   const auto zero = hn::Zero(Floats{});
   for (int64_t row = 0; row < shape.rows; ++row) {
     const float* x = arrays.x + row * shape.columns;
     float* y = arrays.y + row * shape.columns;
-    auto sum = zero;
-    for_each_vector(shape.columns, [&](int64_t c, auto part) HWY_ATTR { sum = hn::Add(sum, load(x + c, part)); });
-    const auto mean = static_cast<float>(static_cast<double>(sum_of_lanes(sum)) / columns);
+    const double sum = sum_of_terms(shape.columns, [&](int64_t c, auto part) HWY_ATTR { return load(x + c, part); });
+    const auto mean = static_cast<float>(sum / columns);
     const auto means = hn::Set(Floats{}, mean);
-    auto squares = zero;
-    for_each_vector(shape.columns, [&](int64_t c, auto part) HWY_ATTR {
+    const double squares = sum_of_terms(shape.columns, [&](int64_t c, auto part) HWY_ATTR {
       const auto centered = keep_or(hn::Sub(load(x + c, part), means), zero, part);
-      squares = hn::MulAdd(centered, centered, squares);
+      return hn::Mul(centered, centered);
     });
-    const double variance = static_cast<double>(sum_of_lanes(squares)) / columns;
+    const double variance = squares / columns;
     const auto rstd = static_cast<float>(1 / std::sqrt(variance + arrays.epsilon));
     const auto rstds = hn::Set(Floats{}, rstd);
     for_each_vector(shape.columns, [&](int64_t c, auto part) HWY_ATTR {

@@ -62,13 +62,14 @@ HWY_INLINE FloatVector set(double value) { return hn::Set(Floats{}, static_cast<
 
 HWY_INLINE float sum_of_lanes(FloatVector value) { return hn::GetLane(hn::SumOfLanes(Floats{}, value)); }
 
-/// exp(x) within 2 ulp; 0 below -87.3, infinity above 88.7, NaN for NaN.
-HWY_INLINE FloatVector exponential(FloatVector x) {
+constexpr double kLeastExponent = -86.6;  // exp of it is still a normal number
+
+/// exp(x) within 2 ulp.  Requires: kLeastExponent <= x <= 88; any other x gives some number.
+HWY_INLINE FloatVector exp_in_range(FloatVector x) {
   const hn::RebindToSigned<Floats> integers;
   // x = n ln 2 + r with |r| <= ln 2 / 2; ln 2 in two parts, of which the first times n is exact.
-  const auto bounded = hn::Max(hn::Min(x, set(88.7228317)), set(-87.3365402));
-  const auto n = hn::Round(hn::Mul(bounded, set(1.44269504088896341)));
-  auto r = hn::NegMulAdd(n, set(0.693359375), bounded);
+  const auto n = hn::Round(hn::Mul(x, set(1.44269504088896341)));
+  auto r = hn::NegMulAdd(n, set(0.693359375), x);
   r = hn::NegMulAdd(n, set(-2.12194440e-4), r);
   auto p = set(1.9875691500e-4);
   p = hn::MulAdd(p, r, set(1.3981999507e-3));
@@ -77,15 +78,14 @@ HWY_INLINE FloatVector exponential(FloatVector x) {
   p = hn::MulAdd(p, r, set(1.6666665459e-1));
   p = hn::MulAdd(p, r, set(5.0000001201e-1));
   p = hn::Add(hn::MulAdd(p, hn::Mul(r, r), r), set(1.0));
-  // 2^n as two factors: n can be 128, whose own exponent field would be infinity's.
-  const auto whole = hn::ConvertTo(integers, n);
-  const auto half = hn::ShiftRight<1>(whole);
-  const auto bias = hn::Set(integers, 127);
-  const auto first = hn::BitCast(Floats{}, hn::ShiftLeft<23>(hn::Add(half, bias)));
-  const auto second = hn::BitCast(Floats{}, hn::ShiftLeft<23>(hn::Add(hn::Sub(whole, half), bias)));
-  auto result = hn::Mul(hn::Mul(p, first), second);
-  result = hn::IfThenElse(hn::Gt(x, set(88.7228317)), hn::Set(Floats{}, hwy::HighestValue<float>() * 2.0F), result);
-  result = hn::IfThenZeroElse(hn::Lt(x, set(-87.3365402)), result);
+  const auto exponent = hn::ShiftLeft<23>(hn::ConvertTo(integers, n));
+  return hn::BitCast(Floats{}, hn::Add(hn::BitCast(integers, p), exponent));
+}
+
+/// exp(x) for x <= 0: 0 below kLeastExponent, NaN for NaN.
+HWY_INLINE FloatVector exp_of_negative(FloatVector x) {
+  const auto least = set(kLeastExponent);
+  const auto result = hn::IfThenZeroElse(hn::Lt(x, least), exp_in_range(hn::Max(x, least)));
   return hn::IfThenElse(hn::Eq(x, x), result, x);
 }
 

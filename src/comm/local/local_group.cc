@@ -34,7 +34,8 @@ class LocalHub {
     const bool send = transfer.direction == Transfer::Direction::send;
     auto mine = std::make_shared<Post>(Post{.tensor = tensor});
     const base::MutexLock lock(mutex_);
-    Line& line = lines_[key(rank, transfer)];
+    const Key place = key(rank, transfer);
+    Line& line = lines_[place];
     auto& others = send ? line.receives : line.sends;
     if (others.empty()) {
       (send ? line.sends : line.receives).push_back(mine);
@@ -42,6 +43,7 @@ class LocalHub {
     }
     const auto other = std::move(others.front());
     others.pop_front();
+    if (line.sends.empty() && line.receives.empty()) lines_.erase(place);
     const Post& from = send ? *mine : *other;
     const Post& to = send ? *other : *mine;
     if (from.tensor.nbytes() == to.tensor.nbytes() && from.tensor.scalar_type() == to.tensor.scalar_type()) {

@@ -1,0 +1,12 @@
+#pragma once
+
+namespace CLI {
+class App;
+}
+
+namespace lockstep::cli {
+
+/// "lockstep bench roof|train".
+void add_bench_command(CLI::App& app, int& exit_code);
+
+}  // namespace lockstep::cli

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <optional>
+
+#include "lockstep/communicator.h"
+#include "lockstep/log.h"
+
+namespace lockstep {
+
+/// All processes of a run, and this one's place among them.
+struct World {
+  std::shared_ptr<Communicator> communicator{};  ///< Shared by the engines of this process.
+  int rank = 0;
+  int size = 1;
+  int local_rank = 0;  ///< Among the ranks on this host.
+  int local_size = 1;
+};
+
+namespace launch {
+
+struct ConnectOptions {
+  /// Of every wait for another rank.  Absent: LOCKSTEP_TIMEOUT (seconds), else 1800 s.
+  std::optional<std::chrono::milliseconds> deadline{};
+  Log log{};  ///< Told who connected, how and with which deadline.
+};
+
+/// Joins the run that the environment describes: torchrun's and our launcher's variables (RANK, WORLD_SIZE,
+/// MASTER_ADDR, MASTER_PORT, LOCAL_RANK), mpirun's or srun's.  With none of them: one rank alone, which needs no
+/// network. Returns when all ranks have come.  Ignores SIGPIPE from then on, unless the program handles it. Throws
+/// ConfigError naming the variables that are missing or wrong, CommError if ranks did not come in time.
+World connect(const ConnectOptions& options = {});
+
+}  // namespace launch
+}  // namespace lockstep

@@ -1,0 +1,153 @@
+// What of an engine goes into a checkpoint, and back.
+#include <ATen/Parallel.h>
+#include <ATen/ops/empty.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "base/files.h"
+#include "checkpoint/reader.h"
+#include "checkpoint/writer.h"
+#include "engine/parts.h"
+#include "kernels/simd.h"
+#include "lockstep/error.h"
+#include "lockstep/version.h"
+#include "model/weights.h"
+
+namespace lockstep {
+namespace {
+
+using checkpoint::Piece;
+using checkpoint::TrainingState;
+
+/// Calls body(state, piece) for every run of elements that this rank keeps: the weight, with an empty state, then each
+/// optimizer state by name.  The pieces' tensors are views of the engine's storage.
+template <class Body>
+void for_each_piece(const Engine::Parts& parts, bool only_owned, const Body& body) {
+  const auto& names = parts.optimizer->state_names();
+  for (const plan::Segment& segment : parts.plan.segments) {
+    if (only_owned && segment.owner != parts.group->rank()) continue;
+    const plan::Parameter& parameter = parts.plan.table.parameters[static_cast<size_t>(segment.parameter)];
+    const auto piece_of = [&](const at::Tensor& flat) {
+      return Piece{.parameter = parameter.name,
+                   .shape = parameter.shape,
+                   .offset = segment.parameter_begin,
+                   .values = flat.narrow(0, segment.unit_begin, segment.numel)};
+    };
+    body(std::string(), piece_of(parts.parameters->flat(parameter.unit)));
+    for (size_t state = 0; state < names.size(); ++state)
+      body(names[state], piece_of(parts.optimizer->state(parameter.unit, static_cast<int>(state))));
+  }
+  for (size_t index = 0; index < parts.plan.table.parameters.size(); ++index) {
+    const plan::Parameter& parameter = parts.plan.table.parameters[index];
+    const bool owned = static_cast<int>(index) % parts.group->size() == parts.group->rank();
+    if (parameter.requires_grad || parameter.numel == 0 || (only_owned && !owned)) continue;
+    body(std::string(), Piece{.parameter = parameter.name,
+                              .shape = parameter.shape,
+                              .values = parts.parameters->leaves()[index].detach().view({-1})});
+  }
+}
+
+TrainingState training_state(const Engine::Parts& parts) {
+  TrainingState state{.steps = parts.steps,
+                      .applied_steps = parts.applied_steps,
+                      .skipped_steps = parts.steps - parts.applied_steps,
+                      .consecutive_skips = parts.non_finite.skipped_in_a_row(),
+                      .samples = parts.steps * parts.config.train_batch_size,
+                      .tokens = parts.tokens,
+                      .seed = parts.seed,
+                      .schedule_position = parts.applied_steps - 1,
+                      .loss_scaler = parts.scaler.state(),
+                      .data = {.micro_step = parts.micro_steps,
+                               .name = parts.data.name,
+                               .token_count = parts.data.token_count,
+                               .sequence_length = parts.data.sequence_length,
+                               .shuffle = parts.data.shuffle},
+                      .run = {.world_size = parts.group->size(),
+                              .accumulation = parts.config.gradient_accumulation_steps,
+                              .reduce_at = "boundary",
+                              .threads_per_rank = at::get_num_threads(),
+                              .simd_level = kernels::simd_level(),
+                              .torch_version = built_with_torch()},
+                      .model = parts.model.description,
+                      .config = parts.config.to_json_text(),
+                      .plan_hash = parts.plan.hash(),
+                      .plan = plan::to_text(parts.plan)};
+  for (const zero::ParameterGroup& group : parts.optimizer->groups()) state.group_steps.push_back(group.applied_steps);
+  return state;
+}
+
+/// One line each for what makes a resumed run other bits, or other samples, than the run that it goes on with.
+void warn_of_differences(const Log& log, const TrainingState& saved, const TrainingState& now) {
+  std::vector<std::string> found = checkpoint::differences(saved.run, now.run);
+  if (saved.seed != now.seed) found.push_back(fmt::format("seed ({} there, {} here)", saved.seed, now.seed));
+  if (saved.data.sequence_length != now.data.sequence_length || saved.data.shuffle != now.data.shuffle ||
+      saved.data.token_count != now.data.token_count)
+    found.push_back("the data, its length or its order");
+  if (!found.empty())
+    log.warning(fmt::format("this run differs from the checkpoint's in {}: it goes on, but not bit for bit",
+                            fmt::join(found, ", ")));
+}
+
+std::string default_tag(const Config& config, int64_t steps) {
+  return config.checkpoint.prefix ? fmt::format("{}-step_{}", *config.checkpoint.prefix, steps)
+                                  : fmt::format("global_step{}", steps);
+}
+
+}  // namespace
+
+void Engine::save_checkpoint(const std::string& directory, const std::string& tag) {
+  const Parts& parts = *parts_;
+  if (parts.phase != Parts::Phase::idle || parts.micro_batch != 0)
+    throw CheckpointError("a checkpoint was asked for between a step's micro-batches; save after the step's boundary");
+  checkpoint::SaveRequest request{.directory = directory,
+                                  .tag = tag.empty() ? default_tag(parts.config, parts.steps) : tag,
+                                  .state = training_state(parts)};
+  for_each_piece(parts, /*only_owned=*/true, [&request](const std::string& state, Piece piece) {
+    (state.empty() ? request.weights : request.optimizer_states[state]).push_back(std::move(piece));
+  });
+  if (!parts.model.description.empty()) request.extra_files["config.json"] = parts.model.description;
+  checkpoint::save(*parts.group, base::host_files(), request);
+}
+
+void Engine::load_checkpoint(const std::string& directory, const std::string& tag) {
+  Parts& parts = *parts_;
+  checkpoint::Reader reader = checkpoint::Reader::open(base::host_files(), directory, tag);
+  const TrainingState& state = reader.state();
+  const TrainingState now = training_state(parts);
+  if (state.group_steps.size() != now.group_steps.size())
+    throw CheckpointError(fmt::format("{}: has {} parameter groups, this run has {}; give the same lockstep.no_decay",
+                                      reader.path(), state.group_steps.size(), now.group_steps.size()));
+  // The data position in samples does not depend on how a batch is cut into ranks and micro-batches.
+  const int64_t micro_samples = parts.config.train_micro_batch_size_per_gpu * parts.group->size();
+  if (state.samples % micro_samples != 0)
+    throw CheckpointError(fmt::format("{}: stands at sample {}, where no micro-batch of {} samples over all ranks starts",
+                                      reader.path(), state.samples, micro_samples));
+  warn_of_differences(parts.log, state, now);
+
+  for_each_piece(parts, /*only_owned=*/false, [&reader](const std::string& name, const Piece& piece) {
+    reader.read(piece.parameter, name, piece.offset,
+                {piece.values.mutable_data_ptr<float>(), static_cast<size_t>(piece.values.numel())});
+  });
+  parts.steps = state.steps;
+  parts.applied_steps = state.applied_steps;
+  parts.micro_steps = state.samples / micro_samples;
+  parts.tokens = state.tokens;
+  parts.non_finite.restore(state.consecutive_skips);
+  parts.scaler.restore(state.loss_scaler);
+  for (size_t group = 0; group < state.group_steps.size(); ++group)
+    parts.optimizer->groups()[group].applied_steps = state.group_steps[group];
+}
+
+void Engine::export_weights(const std::string& directory) {
+  const Parts& parts = *parts_;
+  if (parts.group->rank() == 0) {
+    std::vector<tensor::NamedTensor> weights;
+    for (size_t index = 0; index < parts.plan.table.parameters.size(); ++index)
+      weights.push_back({.name = parts.plan.table.parameters[index].name,
+                         .values = parts.parameters->leaves()[index].detach()});
+    model::save_weights(directory, parts.model.description, weights);
+  }
+  parts.group->barrier("the export of the weights");
+}
+
+}  // namespace lockstep
