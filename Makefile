@@ -15,14 +15,15 @@ build: setup     ## build build/release/lockstep
 test: build      ## build and run all tests
 	@cd $(BUILD) && ctest --output-on-failure
 
-demo:            ## set up, build, train a small GPT on English text, resume it
+demo:            ## set up, build, train a small GPT on a dictionary, resume it
 	@bash tools/demo.sh
 
 bench: build     ## the machine's roof, then a training step against it
 	@$(BUILD)/lockstep bench roof --quick
 	@$(BUILD)/lockstep bench train
 
-lint: setup      ## layers, includes, format
+lint:            ## layers, includes, names, lengths, format
+	@bash tools/setup.sh clang-format
 	@python3 tools/check_layers.py
 	@bash tools/check_format.sh
 
@@ -34,10 +35,16 @@ tsan: setup      ## communicator, launcher and reducer tests under ThreadSanitiz
 	@cmake --preset tsan >/dev/null && ninja -C build/tsan -j2 comm_test launch_test zero_test
 	@cd build/tsan && TSAN_OPTIONS=suppressions=$(CURDIR)/tools/tsan.supp ctest --output-on-failure -R '^(comm|launch|zero)'
 
+fuzz:            ## fuzz the config's parser for a minute (clang)
+	@bash tools/setup.sh clang
+	@cmake --preset fuzz -DLOCKSTEP_TESTS=ON >/dev/null && ninja -C build/fuzz -j2 config_fuzz
+	@mkdir -p build/fuzz/corpus && build/fuzz/tests/fuzz/config_fuzz -max_total_time=60 -print_final_stats=1 build/fuzz/corpus examples/configs
+
 format:          ## clang-format on every source
+	@bash tools/setup.sh clang-format
 	@git ls-files '*.h' '*.cc' | xargs clang-format -i
 
 clean:           ## remove builds; LibTorch stays
 	@rm -rf build
 
-.PHONY: help setup build test demo bench lint asan tsan format clean
+.PHONY: help setup build test demo bench lint asan tsan fuzz format clean

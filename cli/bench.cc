@@ -68,7 +68,7 @@ std::string train_table(const BenchRow& row) {
                     steady ? "" : "; it moved, so measure again on a quieter host")},
        {"memory", bytes("peak_bytes"), fmt::format("of tensors at most; {} resident", bytes("peak_rss_bytes"))},
        {"page faults", number("faults_step"), "a step"},
-       {"first step", number("first_step_s") + " s", "building the engine included"},
+       {"first step", number("first_step_s") + " s", fmt::format("after {} s of building", number("build_s"))},
        {"loss", number("last_loss"), fmt::format("from {}", number("first_loss"))}});
 }
 

@@ -145,7 +145,7 @@ class Roof {
           std::move(of));
     };
     const std::string fp32 = fmt::format("fp32/{}", threads);
-    probe(ProductType::fp32, "roof_gemm_fp32", options_.quick ? 1024 : 2048, 5, {fp32});
+    probe(ProductType::fp32, "roof_gemm_fp32", options_.quick ? 1024 : 2048, 10, {fp32});
     // Where there are no bf16 units a product is best done in fp32, so fp32's rates bound it too.
     probe(ProductType::bf16, "roof_gemm_bf16", options_.quick ? 512 : 1024, 2,
           {fmt::format("bf16/{}", threads), {fp32}});

@@ -102,6 +102,9 @@ void too_large(Draft& draft, const Batch& batch) {
 void complete(Draft& draft, Batch& batch) {
   const int64_t replicas = draft.config.replicas;
   const Batch given = batch;
+  for (const auto& value : {batch.total, batch.micro, batch.accumulation}) {
+    if (value.value_or(0) > kLargest) return too_large(draft, given);
+  }
   if (!batch.total && !batch.micro) {
     draft.problem(batch.accumulation ? kAccumulation : "",
                   fmt::format("no batch size: {}; write {} or {}", numbers(draft, batch), kTotal, kMicro));

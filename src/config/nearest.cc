@@ -44,8 +44,10 @@ std::optional<std::string> nearest(std::string_view word, std::span<const std::s
     const std::string candidate = plain(name);
     size_t count = edits(wanted, candidate);
     // A word cut short, or drawn out ("epsilon" for "eps"), is as near as two wrong letters.
-    const bool stems = std::min(wanted.size(), candidate.size()) >= 3 &&
-                       (wanted.starts_with(candidate) || candidate.starts_with(wanted));
+    const size_t shorter = std::min(wanted.size(), candidate.size());
+    const size_t longer = std::max(wanted.size(), candidate.size());
+    const bool stems =
+        shorter >= 3 && 3 * shorter >= longer && (wanted.starts_with(candidate) || candidate.starts_with(wanted));
     if (stems) count = std::min<size_t>(count, 2);
     if (best == nullptr || count < fewest) {
       best = &name;

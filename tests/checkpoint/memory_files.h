@@ -31,10 +31,11 @@ class MemoryFiles final : public base::FileSystem {
     const std::lock_guard lock(mutex_);
     free_bytes_ = bytes;
   }
-  /// What a machine finds when it starts again; no failures from here on.
-  void crash() {
+  /// What a machine finds when it starts again; no failures from here on.  A file system may write entries in any order
+  /// until a folder is synchronized: with files_first those of files have come to the disk, and those of folders not.
+  void crash(bool files_first) {
     const std::lock_guard lock(mutex_);
-    forget(*root_);
+    forget(*root_, files_first);
     left_ = std::numeric_limits<int>::max();
     free_bytes_ = std::numeric_limits<int64_t>::max();
   }
@@ -170,10 +171,14 @@ class MemoryFiles final : public base::FileSystem {
   }
   static std::string name_of(const std::string& path) { return parts_of(path).back(); }
 
-  static void forget(Node& node) {
-    node.entries = node.durable_entries;
+  static void forget(Node& node, bool files_first) {
+    auto kept = node.durable_entries;
+    if (files_first)
+      for (const auto& [name, child] : node.entries)
+        if (!child->folder) kept[name] = child;
+    node.entries = std::move(kept);
     node.content = node.durable_content;
-    for (auto& [name, child] : node.entries) forget(*child);
+    for (auto& [name, child] : node.entries) forget(*child, files_first);
   }
 
   std::shared_ptr<Node> find(const std::string& path) {

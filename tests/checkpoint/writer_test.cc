@@ -53,10 +53,11 @@ class WriterTest : public testing::TestWithParam<std::string> {};
 // Whatever operation is the last one, before or after a crash of the machine `latest` names a complete checkpoint.
 TEST_P(WriterTest, KilledAnywhereLeavesACompleteCheckpoint) {
   const std::string second_tag = GetParam();
+  enum class Crash { none, machine, machine_files_first };
   bool saved = false;
   for (int operations = 0; !saved; ++operations) {
     ASSERT_LT(operations, 1000);
-    for (const bool machine_crashes : {false, true}) {
+    for (const Crash crash : {Crash::none, Crash::machine, Crash::machine_files_first}) {
       MemoryFiles files;
       files.create_directories("ckpt");
       files.sync_directory("");
@@ -66,7 +67,7 @@ TEST_P(WriterTest, KilledAnywhereLeavesACompleteCheckpoint) {
       EXPECT_EQ(errors[0], errors[1]);
       saved = errors[0].empty();
       files.fail_after(std::numeric_limits<int>::max());
-      if (machine_crashes) files.crash();
+      if (crash != Crash::none) files.crash(crash == Crash::machine_files_first);
       const int64_t step = complete_step(files, "ckpt");
       EXPECT_TRUE(saved ? step == 2 : step == 1 || step == 2) << operations;
       // And training goes on.

@@ -78,6 +78,7 @@ const Golden kGolden[] = {
     {2, kAbsent, kAbsent, kAbsent, kAbsent, 0, 0},
     {2, int64_t{1} << 53, 1, kAbsent, int64_t{1} << 53, 1, int64_t{1} << 52},
     {4, kAbsent, int64_t{1} << 52, int64_t{1} << 52, kAbsent, 0, 0},
+    {1, int64_t{1} << 60, kAbsent, kAbsent, kAbsent, 0, 0},
 };
 INSTANTIATE_TEST_SUITE_P(Golden, Triple, testing::ValuesIn(kGolden));
 

@@ -1,5 +1,6 @@
 // Against what DeepSpeed and Hugging Face's own models computed for the first step: tests/data/golden/README.md.
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 #include <gmock/gmock.h>
 
 #include <cmath>

@@ -66,8 +66,9 @@ TEST_P(GoldenTest, MatchesDeepSpeed) {
     EXPECT_NEAR(got[i].loss, loss, (i < 10 ? 2e-5 : 2e-4) * loss) << "step " << i + 1;
     EXPECT_NEAR(got[i].lr, lr, 1e-9) << "step " << i + 1;
     EXPECT_EQ(got[i].skipped, line["skipped"].get<bool>());
-    if (!line["grad_norm"].is_null())
+    if (!line["grad_norm"].is_null()) {
       EXPECT_NEAR(got[i].grad_norm, line["grad_norm"].get<double>(), 1e-3 * got[i].grad_norm) << "step " << i + 1;
+    }
   }
 }
 
