@@ -58,7 +58,7 @@ struct CheckpointConfig {
   TagValidation tag_validation = TagValidation::warn;
   bool load_universal = false;
   bool use_node_local_storage = false;
-  bool parallel_write_pipeline_stage = false;  ///< JSON: "parallel_write": {"pipeline_stage": …}.
+  bool parallel_write_pipeline_stage = false;  ///< JSON: "parallel_write": {"pipeline_stage": ...}.
   bool checkpoint_serialization = true;
   CheckpointWriterConfig writer{};
   bool operator==(const CheckpointConfig&) const = default;
