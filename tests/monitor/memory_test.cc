@@ -9,6 +9,7 @@ namespace {
 
 TEST(MemoryTest, PeakHoldsWhatWasFreed) {
   constexpr int64_t kBytes = 64 << 20;
+  constexpr int64_t kCounterSlack = 1 << 20;  // The kernel adds pages to its counters in batches.
   const int64_t before = peak_rss_bytes();
   int64_t held = 0;
   {
@@ -18,7 +19,7 @@ TEST(MemoryTest, PeakHoldsWhatWasFreed) {
   }
   EXPECT_GT(before, 0);
   EXPECT_GE(held, kBytes);
-  EXPECT_GE(peak_rss_bytes(), held);
+  EXPECT_GE(peak_rss_bytes() + kCounterSlack, held);
 }
 
 }  // namespace
