@@ -21,6 +21,10 @@ add_library(lockstep_torch INTERFACE)
 target_include_directories(lockstep_torch SYSTEM INTERFACE
   "${torch_root}/include" "${torch_root}/include/torch/csrc/api/include")
 target_compile_definitions(lockstep_torch INTERFACE USE_DISTRIBUTED USE_C10D_GLOO)
+# Among LibTorch's headers lies a newer fmt without its library: its compiled half is built here, once.
+add_library(lockstep_torch_fmt STATIC "${CMAKE_CURRENT_LIST_DIR}/torch_fmt.cc")
+target_include_directories(lockstep_torch_fmt SYSTEM PRIVATE "${torch_root}/include")
+target_link_libraries(lockstep_torch INTERFACE lockstep_torch_fmt)
 
 # The CUDA wheel's libtorch_cpu needs two small NVIDIA libraries, unpacked beside it.
 file(GLOB nvidia_lib_dirs "${torch_root}/../nvidia/*/lib")

@@ -1,7 +1,12 @@
-// The shared precompiled header: LibTorch's tensor API and the standard library. Nothing of ours.
+// The shared precompiled header: LibTorch's tensor API, the libraries that many units use, the standard library.
+// Nothing of ours.
 #pragma once
 
 #include <ATen/ATen.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <array>

@@ -1,0 +1,1 @@
+// The unit that carries the precompiled header of tests/CMakeLists.txt.
