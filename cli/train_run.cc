@@ -11,6 +11,7 @@
 
 #include "base/files.h"
 #include "base/units.h"
+#include "checkpoint/reader.h"
 #include "exit_codes.h"
 #include "launch/rank_environment.h"
 #include "lockstep/config.h"
@@ -90,8 +91,10 @@ Log make_log(int rank, LogLevel least) {
       least);
 }
 
-int thread_count(const TrainOptions& options, int ranks_on_host) {
+/// As --threads says; else as many as the checkpoint's run had, since products differ with it; else the cores' share.
+int thread_count(const TrainOptions& options, int ranks_on_host, const std::optional<ResumePoint>& point) {
   if (options.threads > 0) return options.threads;
+  if (point) return checkpoint::Reader::open(base::host_files(), point->directory, point->tag).state().run.threads_per_rank;
   return std::max(1, static_cast<int>(std::thread::hardware_concurrency()) / std::max(1, ranks_on_host));
 }
 
@@ -248,6 +251,7 @@ int Run::operator()() {
   if (model_.max_sequence > 0 && sequence_length_ > model_.max_sequence)
     throw ConfigError(fmt::format("--seq-len {}: the model takes at most {} positions", sequence_length_, model_.max_sequence));
   const std::optional<ResumePoint> point = find_resume_point(options_, folder_);
+  at::set_num_threads(thread_count(options_, world_.local_size, point));
   if (!point && world_.rank == 0) refuse_used_output(options_, folder_);
   const Loader loader(source_, loader_options(true));
   if (split_.evaluation.count > 0) (void)Loader(source_, loader_options(false));
@@ -285,9 +289,7 @@ int run_training(const TrainOptions& options) {
   const milliseconds deadline = options.timeout_s > 0 ? from_seconds(options.timeout_s)
                                                       : environment.deadline.value_or(from_seconds(config.lockstep.timeout));
   World world = launch::connect({.deadline = deadline});
-  at::set_num_threads(thread_count(options, world.local_size));
   return Run(options, std::move(world), std::move(config))();
 }
-
 
 }  // namespace lockstep::cli

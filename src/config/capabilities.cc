@@ -89,8 +89,6 @@ const std::vector<Capability>& capabilities() {
        [](const Config& c) { return c.pipeline.enabled.value_or(false); }},
       {"elasticity.enabled", "elastic batch sizes", kFalse, [](const Config& c) { return c.elasticity.enabled; }},
       // Checkpoints.
-      {"checkpoint.save_interval", "saving every so many steps", "remove the key: the run saves at its end",
-       [](const Config& c) { return c.checkpoint.enabled && c.checkpoint.save_interval.has_value(); }},
       {"checkpoint.save_optimizer", "checkpoints without optimizer state", "write true",
        [](const Config& c) { return c.checkpoint.enabled && !c.checkpoint.save_optimizer; }},
       {"checkpoint.save_lr_scheduler", "checkpoints without the schedule", "write true",

@@ -80,9 +80,10 @@ lr::ScheduleOptions schedule_options(const SchedulerConfig& config, bool optimiz
   return lr::ConstantOptions{};
 }
 
-zero::InitialValues initial_values(const std::string& weights_folder) {
+zero::InitialValues initial_values(const std::string& weights_folder, const LayerStack& model) {
   if (weights_folder.empty()) return nullptr;
   auto weights = std::make_shared<const model::Weights>(model::load_weights(weights_folder));
+  weights->check(model);
   return [weights](const std::string& name, const at::Tensor& into) {
     weights->copy_to(name, into);
     return true;
@@ -129,7 +130,7 @@ Engine initialize(const LayerStack& model, const Config& config, const World& wo
   if (groups.empty()) throw ConfigError("the model has no parameter to train: all are frozen");
   p.schedule = lr::make_schedule(schedule_options(config.scheduler, has_betas), static_cast<int>(groups.size()));
   p.parameters = std::make_unique<zero::ParameterStore>(model, p.plan, options.seed,
-                                                        initial_values(options.weights_folder));
+                                                        initial_values(options.weights_folder, model));
   p.optimizer = std::make_unique<zero::ShardedOptimizer>(*p.rule, p.plan, *p.parameters, std::move(groups));
   p.reducer = std::make_unique<zero::GradientReducer>(
       *p.group, p.plan, p.parameters->leaves(),

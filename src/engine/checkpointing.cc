@@ -6,6 +6,7 @@
 
 #include "base/files.h"
 #include "checkpoint/reader.h"
+#include "checkpoint/together.h"
 #include "checkpoint/writer.h"
 #include "engine/parts.h"
 #include "kernels/simd.h"
@@ -88,6 +89,32 @@ void warn_of_differences(const Log& log, const TrainingState& saved, const Train
                             fmt::join(found, ", ")));
 }
 
+/// Samples that all ranks take together in one micro-step.
+int64_t micro_step_samples(const Engine::Parts& parts) {
+  return parts.config.train_micro_batch_size_per_gpu * parts.group->size();
+}
+
+/// Throws CheckpointError where this engine cannot go on from the checkpoint.
+void check_loadable(const Engine::Parts& parts, const checkpoint::Reader& reader) {
+  const TrainingState& state = reader.state();
+  if (state.group_steps.size() != parts.optimizer->groups().size())
+    throw CheckpointError(fmt::format("{}: has {} parameter groups, this run has {}; give the same lockstep.no_decay",
+                                      reader.path(), state.group_steps.size(), parts.optimizer->groups().size()));
+  // The data position in samples does not depend on how a batch is cut into ranks and micro-batches.
+  if (state.samples % micro_step_samples(parts) != 0)
+    throw CheckpointError(fmt::format("{}: stands at sample {}, where no micro-batch of {} samples over all ranks starts",
+                                      reader.path(), state.samples, micro_step_samples(parts)));
+  for_each_piece(parts, /*only_owned=*/false, [&reader](const std::string& name, const Piece& piece) {
+    const auto saved = reader.parameters().find(piece.parameter);
+    if (saved == reader.parameters().end() || !reader.has(piece.parameter, name))
+      throw CheckpointError(fmt::format("{}: has no {}{} of {}; it was written by another model or optimizer", reader.path(),
+                                        name.empty() ? "weights" : "state ", name, piece.parameter));
+    if (saved->second != piece.shape)
+      throw CheckpointError(fmt::format("{}: {} has shape [{}], the model's is [{}]", reader.path(), piece.parameter,
+                                        fmt::join(saved->second, ", "), fmt::join(piece.shape, ", ")));
+  });
+}
+
 std::string default_tag(const Config& config, int64_t steps) {
   return config.checkpoint.prefix ? fmt::format("{}-step_{}", *config.checkpoint.prefix, steps)
                                   : fmt::format("global_step{}", steps);
@@ -111,26 +138,25 @@ void Engine::save_checkpoint(const std::string& directory, const std::string& ta
 
 void Engine::load_checkpoint(const std::string& directory, const std::string& tag) {
   Parts& parts = *parts_;
-  checkpoint::Reader reader = checkpoint::Reader::open(base::host_files(), directory, tag);
-  const TrainingState& state = reader.state();
-  const TrainingState now = training_state(parts);
-  if (state.group_steps.size() != now.group_steps.size())
-    throw CheckpointError(fmt::format("{}: has {} parameter groups, this run has {}; give the same lockstep.no_decay",
-                                      reader.path(), state.group_steps.size(), now.group_steps.size()));
-  // The data position in samples does not depend on how a batch is cut into ranks and micro-batches.
-  const int64_t micro_samples = parts.config.train_micro_batch_size_per_gpu * parts.group->size();
-  if (state.samples % micro_samples != 0)
-    throw CheckpointError(fmt::format("{}: stands at sample {}, where no micro-batch of {} samples over all ranks starts",
-                                      reader.path(), state.samples, micro_samples));
-  warn_of_differences(parts.log, state, now);
+  std::optional<checkpoint::Reader> reader;
+  // Everything that can be wrong is found before the first value changes, on all ranks together.
+  checkpoint::run_together(*parts.group, [&] {
+    reader = checkpoint::Reader::open(base::host_files(), directory, tag);
+    reader->verify();
+    check_loadable(parts, *reader);
+  });
+  const TrainingState& state = reader->state();
+  warn_of_differences(parts.log, state, training_state(parts));
 
-  for_each_piece(parts, /*only_owned=*/false, [&reader](const std::string& name, const Piece& piece) {
-    reader.read(piece.parameter, name, piece.offset,
-                {piece.values.mutable_data_ptr<float>(), static_cast<size_t>(piece.values.numel())});
+  checkpoint::run_together(*parts.group, [&] {
+    for_each_piece(parts, /*only_owned=*/false, [&reader](const std::string& name, const Piece& piece) {
+      reader->read(piece.parameter, name, piece.offset,
+                   {piece.values.mutable_data_ptr<float>(), static_cast<size_t>(piece.values.numel())});
+    });
   });
   parts.steps = state.steps;
   parts.applied_steps = state.applied_steps;
-  parts.micro_steps = state.samples / micro_samples;
+  parts.micro_steps = state.samples / micro_step_samples(parts);
   parts.tokens = state.tokens;
   parts.non_finite.restore(state.consecutive_skips);
   parts.scaler.restore(state.loss_scaler);
