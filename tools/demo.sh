@@ -2,7 +2,7 @@
 # Sets up, builds, trains a GPT of about 3 M parameters on a dictionary's English for a few minutes, and resumes it.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-steps=${STEPS:-1200}
+steps=${STEPS:-1000}
 
 bash tools/setup.sh dict-gcide
 make --no-print-directory build

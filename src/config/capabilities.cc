@@ -34,7 +34,6 @@ const std::vector<Capability>& capabilities() {
       {"data_types.buffer_dtype", "casting buffers", "write \"fp32\"",
        [](const Config& c) { return c.data_types.buffer_dtype.value_or(DataType::fp32) != DataType::fp32; }},
       // ZeRO.
-      {"zero_optimization.stage", "ZeRO stage 1-3", "write 0", sharded},
       {"zero_optimization.offload_optimizer.device", "optimizer offload", "write \"none\"",
        [](const Config& c) {
          return sharded(c) && c.zero_optimization.offload_optimizer.device != OffloadDevice::none;
@@ -63,8 +62,6 @@ const std::vector<Capability>& capabilities() {
        [](const Config& c) { return !c.managed_gradient_accumulation; }},
       {"sequence_parallel_size", "sequence parallelism", "write 1",
        [](const Config& c) { return c.sequence_parallel_size.value_or(1) > 1; }},
-      {"lockstep.reduce_at", "reducing at every micro-batch", "write \"auto\"",
-       [](const Config& c) { return c.lockstep.reduce_at == LockstepConfig::ReduceAt::micro_batch; }},
       // Optimizers and schedules.
       {"optimizer.type", "this optimizer", "write \"Adam\", \"AdamW\", \"SGD\", \"Adagrad\" or \"RMSprop\"",
        [](const Config& c) { return !c.optimizer.type.empty() && !is_optimizer(c, "Adam AdamW SGD Adagrad RMSprop"); }},

@@ -80,6 +80,17 @@ lr::ScheduleOptions schedule_options(const SchedulerConfig& config, bool optimiz
   return lr::ConstantOptions{};
 }
 
+/// The only place that knows ZeRO's stage numbers.
+plan::Sharding sharding(int64_t stage) {
+  return {.optimizer = stage >= 1, .gradients = stage >= 2, .parameters = stage >= 3};
+}
+
+bool reduces_each_micro_batch(const Config& config) {
+  using ReduceAt = LockstepConfig::ReduceAt;
+  if (config.lockstep.reduce_at != ReduceAt::automatic) return config.lockstep.reduce_at == ReduceAt::micro_batch;
+  return config.zero_optimization.stage >= 2;
+}
+
 zero::InitialValues initial_values(const std::string& weights_folder, const LayerStack& model) {
   if (weights_folder.empty()) return nullptr;
   auto weights = std::make_shared<const model::Weights>(model::load_weights(weights_folder));
@@ -95,10 +106,14 @@ zero::InitialValues initial_values(const std::string& weights_folder, const Laye
 plan::Plan engine::plan_for(const LayerStack& model, const Config& config, int world_size) {
   const auto rule = optim::make_optimizer(config.optimizer.type, optimizer_options(config.optimizer));
   const int64_t bucket_numel = config.zero_optimization.reduce_bucket_size.value_or(kDefaultBucketBytes / kWireBytes);
+  const int64_t gather_numel = config.zero_optimization.allgather_bucket_size.value_or(kDefaultBucketBytes / kWireBytes);
   return plan::make_plan(zero::make_parameter_table(model, config.lockstep.no_decay),
                          {.world_size = world_size,
                           .accumulation = config.gradient_accumulation_steps,
+                          .shard = sharding(config.zero_optimization.stage),
+                          .reduce_each_micro_batch = reduces_each_micro_batch(config),
                           .bucket_numel = bucket_numel,
+                          .gather_numel = gather_numel,
                           .wire_bytes = kWireBytes,
                           .optimizer_states = static_cast<int64_t>(rule->state_names().size())});
 }
@@ -129,9 +144,13 @@ Engine initialize(const LayerStack& model, const Config& config, const World& wo
   auto groups = zero::make_groups(p.plan.table, config.optimizer.params.lr, config.optimizer.params.weight_decay);
   if (groups.empty()) throw ConfigError("the model has no parameter to train: all are frozen");
   p.schedule = lr::make_schedule(schedule_options(config.scheduler, has_betas), static_cast<int>(groups.size()));
-  p.parameters = std::make_unique<zero::ParameterStore>(model, p.plan, options.seed,
-                                                        initial_values(options.weights_folder, model));
-  p.optimizer = std::make_unique<zero::ShardedOptimizer>(*p.rule, p.plan, *p.parameters, std::move(groups));
+  p.parameters = std::make_unique<zero::ParameterStore>(
+      model, *p.group, p.plan,
+      zero::GatherLimits{.prefetch_numel = config.zero_optimization.stage3_prefetch_bucket_size,
+                         .max_live_numel = config.zero_optimization.stage3_max_live_parameters},
+      options.seed, initial_values(options.weights_folder, model));
+  p.calls = std::make_unique<zero::UnitCalls>(*p.parameters);
+  p.optimizer = std::make_unique<zero::ShardedOptimizer>(*p.rule, p.plan, *p.parameters, p.group->rank(), std::move(groups));
   p.reducer = std::make_unique<zero::GradientReducer>(
       *p.group, p.plan, p.parameters->leaves(),
       zero::ReducerOptions{.accumulation = config.gradient_accumulation_steps,

@@ -20,28 +20,29 @@ namespace {
 using checkpoint::Piece;
 using checkpoint::TrainingState;
 
-/// Calls body(state, piece) for every run of elements that this rank keeps: the weight, with an empty state, then each
-/// optimizer state by name.  The pieces' tensors are views of the engine's storage.
+/// Calls body(state, piece) for every run of elements that this rank owns or, where `all`, updates: the weight, with an
+/// empty state, then each optimizer state by name.  The pieces' tensors are views of the engine's storage.
 template <class Body>
-void for_each_piece(const Engine::Parts& parts, bool only_owned, const Body& body) {
+void for_each_piece(const Engine::Parts& parts, bool all, const Body& body) {
   const auto& names = parts.optimizer->state_names();
   for (const plan::Segment& segment : parts.plan.segments) {
-    if (only_owned && segment.owner != parts.group->rank()) continue;
+    const bool owned = segment.owner == parts.group->rank();
+    if (!owned && !(all && parts.plan.updates_everything())) continue;
     const plan::Parameter& parameter = parts.plan.table.parameters[static_cast<size_t>(segment.parameter)];
-    const auto piece_of = [&](const at::Tensor& flat) {
+    const auto piece_of = [&](const at::Tensor& values) {
       return Piece{.parameter = parameter.name,
                    .shape = parameter.shape,
                    .offset = segment.parameter_begin,
-                   .values = flat.narrow(0, segment.unit_begin, segment.numel)};
+                   .values = values};
     };
-    body(std::string(), piece_of(parts.parameters->flat(parameter.unit)));
+    body(std::string(), piece_of(parts.parameters->values(segment)));
     for (size_t state = 0; state < names.size(); ++state)
-      body(names[state], piece_of(parts.optimizer->state(parameter.unit, static_cast<int>(state))));
+      body(names[state], piece_of(parts.optimizer->state(segment, static_cast<int>(state))));
   }
   for (size_t index = 0; index < parts.plan.table.parameters.size(); ++index) {
     const plan::Parameter& parameter = parts.plan.table.parameters[index];
     const bool owned = static_cast<int>(index) % parts.group->size() == parts.group->rank();
-    if (parameter.requires_grad || parameter.numel == 0 || (only_owned && !owned)) continue;
+    if (parameter.requires_grad || parameter.numel == 0 || !(owned || all)) continue;
     body(std::string(), Piece{.parameter = parameter.name,
                               .shape = parameter.shape,
                               .values = parts.parameters->leaves()[index].detach().view({-1})});
@@ -65,7 +66,7 @@ TrainingState training_state(const Engine::Parts& parts) {
                                .shuffle = parts.data.shuffle},
                       .run = {.world_size = parts.group->size(),
                               .accumulation = parts.config.gradient_accumulation_steps,
-                              .reduce_at = "boundary",
+                              .reduce_at = parts.plan.options.reduce_each_micro_batch ? "micro_batch" : "boundary",
                               .threads_per_rank = at::get_num_threads(),
                               .simd_level = kernels::simd_level(),
                               .torch_version = built_with_torch()},
@@ -104,7 +105,7 @@ void check_loadable(const Engine::Parts& parts, const checkpoint::Reader& reader
   if (state.samples % micro_step_samples(parts) != 0)
     throw CheckpointError(fmt::format("{}: stands at sample {}, where no micro-batch of {} samples over all ranks starts",
                                       reader.path(), state.samples, micro_step_samples(parts)));
-  for_each_piece(parts, /*only_owned=*/false, [&reader](const std::string& name, const Piece& piece) {
+  for_each_piece(parts, /*all=*/true, [&reader](const std::string& name, const Piece& piece) {
     const auto saved = reader.parameters().find(piece.parameter);
     if (saved == reader.parameters().end() || !reader.has(piece.parameter, name))
       throw CheckpointError(fmt::format("{}: has no {}{} of {}; it was written by another model or optimizer", reader.path(),
@@ -129,7 +130,7 @@ void Engine::save_checkpoint(const std::string& directory, const std::string& ta
   checkpoint::SaveRequest request{.directory = directory,
                                   .tag = tag.empty() ? default_tag(parts.config, parts.steps) : tag,
                                   .state = training_state(parts)};
-  for_each_piece(parts, /*only_owned=*/true, [&request](const std::string& state, Piece piece) {
+  for_each_piece(parts, /*all=*/false, [&request](const std::string& state, Piece piece) {
     (state.empty() ? request.weights : request.optimizer_states[state]).push_back(std::move(piece));
   });
   if (!parts.model.description.empty()) request.extra_files["config.json"] = parts.model.description;
@@ -149,11 +150,12 @@ void Engine::load_checkpoint(const std::string& directory, const std::string& ta
   warn_of_differences(parts.log, state, training_state(parts));
 
   checkpoint::run_together(*parts.group, [&] {
-    for_each_piece(parts, /*only_owned=*/false, [&reader](const std::string& name, const Piece& piece) {
+    for_each_piece(parts, /*all=*/true, [&reader](const std::string& name, const Piece& piece) {
       reader->read(piece.parameter, name, piece.offset,
                    {piece.values.mutable_data_ptr<float>(), static_cast<size_t>(piece.values.numel())});
     });
   });
+  parts.parameters->gather_updated();
   parts.steps = state.steps;
   parts.applied_steps = state.applied_steps;
   parts.micro_steps = state.samples / micro_step_samples(parts);
@@ -166,13 +168,20 @@ void Engine::load_checkpoint(const std::string& directory, const std::string& ta
 
 void Engine::export_weights(const std::string& directory) {
   const Parts& parts = *parts_;
-  if (parts.group->rank() == 0) {
-    std::vector<tensor::NamedTensor> weights;
-    for (size_t index = 0; index < parts.plan.table.parameters.size(); ++index)
-      weights.push_back({.name = parts.plan.table.parameters[index].name,
-                         .values = parts.parameters->leaves()[index].detach()});
-    model::save_weights(directory, parts.model.description, weights);
+  const auto& table = parts.plan.table;
+  std::vector<tensor::NamedTensor> weights;
+  // A unit at a time is whole; only rank 0 keeps a copy.
+  for (size_t unit = 0; unit < table.units.size(); ++unit) {
+    parts.parameters->acquire(static_cast<int>(unit));
+    for (size_t index = 0; index < table.parameters.size(); ++index) {
+      if (table.parameters[index].unit != static_cast<int>(unit) || parts.group->rank() != 0) continue;
+      const at::Tensor values = parts.parameters->leaves()[index].detach();
+      weights.push_back({.name = table.parameters[index].name,
+                         .values = parts.parameters->sharded() ? values.clone() : values});
+    }
+    parts.parameters->release(static_cast<int>(unit));
   }
+  if (parts.group->rank() == 0) model::save_weights(directory, parts.model.description, weights);
   parts.group->barrier("the export of the weights");
 }
 

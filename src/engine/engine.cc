@@ -34,7 +34,13 @@ void Engine::backward(const at::Tensor& loss) {
   parts_->loss_sum += loss.item<double>();
   parts_->reducer->start_micro_batch(parts_->micro_batch);
   const double seed = parts_->scaler.scale() / static_cast<double>(parts_->plan.options.accumulation);
-  loss.backward(at::full({}, seed, loss.options().requires_grad(false)));
+  try {
+    loss.backward(at::full({}, seed, loss.options().requires_grad(false)));
+  } catch (...) {
+    parts_->calls->finish_backward();
+    throw;
+  }
+  parts_->calls->finish_backward();
   parts_->reducer->finish_micro_batch();
   parts_->phase = Parts::Phase::backward_done;
 }

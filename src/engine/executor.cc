@@ -16,13 +16,19 @@ at::Tensor run_forward(Engine::Parts& parts, const at::Tensor& input, const at::
                                         .layer = static_cast<int64_t>(layer),
                                         .call = 0}));
   };
+  const bool records = at::GradMode::is_enabled();
   std::vector<at::Tensor> hidden{input};
-  for (size_t layer = 0; layer < parts.model.layers.size(); ++layer) {
+  const size_t layers = parts.model.layers.size();
+  for (size_t layer = 0; layer < layers; ++layer) {
     seed_layer(layer);
-    hidden = parts.model.layers[layer]->forward(hidden);
+    hidden = parts.calls->run(static_cast<int>(layer), /*then_backward=*/false,
+                              [&] { return parts.model.layers[layer]->forward(hidden); });
   }
-  seed_layer(parts.model.layers.size());
-  return parts.model.head->loss(hidden.front(), target);
+  seed_layer(layers);
+  return parts.calls
+      ->run(static_cast<int>(layers), /*then_backward=*/records,
+            [&] { return std::vector<at::Tensor>{parts.model.head->loss(hidden.front(), target)}; })
+      .front();
 }
 
 StepReport run_instructions(Engine::Parts& parts, Engine& engine, const Loader& loader) {

@@ -19,6 +19,7 @@
 #include "zero/gradient_reducer.h"
 #include "zero/parameter_store.h"
 #include "zero/sharded_optimizer.h"
+#include "zero/unit_calls.h"
 
 namespace lockstep {
 
@@ -34,6 +35,7 @@ struct Engine::Parts {
   std::unique_ptr<optim::Optimizer> rule{};
   std::unique_ptr<lr::Schedule> schedule{};
   std::unique_ptr<zero::ParameterStore> parameters{};
+  std::unique_ptr<zero::UnitCalls> calls{};
   std::unique_ptr<zero::ShardedOptimizer> optimizer{};
   std::unique_ptr<zero::GradientReducer> reducer{};
 
@@ -64,7 +66,7 @@ at::Tensor run_forward(Engine::Parts& parts, const at::Tensor& input, const at::
 /// The executor: runs the plan's instruction list once, with micro-batches from `loader`.
 StepReport run_instructions(Engine::Parts& parts, Engine& engine, const Loader& loader);
 
-/// The update instruction: reduce, check, clip, update, schedule, report.
+/// The update instruction: reduce, check, clip, update, gather, schedule, report.
 StepReport run_step(Engine::Parts& parts);
 
 /// The plan that initialize() makes, without building anything.  Throws ConfigError.

@@ -1,4 +1,4 @@
-// The update of one optimizer step, as the papers have it: reduce, check, clip, update, schedule, report.
+// The update of one optimizer step, as the papers have it: reduce, check, clip, update, gather, schedule, report.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -105,6 +105,7 @@ StepReport run_step(Engine::Parts& parts) {
                                   .applied_step = group.applied_steps + 1,
                                   .gradient_divisor = static_cast<float>(divisor)};
     });
+    parts.parameters->gather_updated();
     for (zero::ParameterGroup& group : parts.optimizer->groups()) ++group.applied_steps;
     ++parts.applied_steps;  // The schedule's position.
     parts.non_finite.applied();

@@ -25,7 +25,7 @@ struct Preset {
 std::vector<Preset> presets() {
   return {
       {"gpt2-nano", Gpt2Options{.layers = 6, .width = 384, .heads = 6, .positions = 256, .vocabulary = 256}},
-      {"gpt2-demo", Gpt2Options{.layers = 6, .width = 192, .heads = 6, .positions = 256, .vocabulary = 256}},
+      {"gpt2-demo", Gpt2Options{.layers = 4, .width = 256, .heads = 4, .positions = 256, .vocabulary = 256}},
       {"gpt2-small", Gpt2Options{}},
       {"gpt2-medium", Gpt2Options{.layers = 24, .width = 1024, .heads = 16}},
       {"gpt2-large", Gpt2Options{.layers = 36, .width = 1280, .heads = 20}},

@@ -71,4 +71,20 @@ std::vector<Segment> make_segments(const ParameterTable& table, const std::vecto
   return segments;
 }
 
+std::vector<GatherGroup> make_gathers(const std::vector<UnitLayout>& layouts, int64_t gather_numel) {
+  std::vector<GatherGroup> groups;
+  int64_t numel = 0;
+  for (size_t unit = 0; unit < layouts.size(); ++unit) {
+    if (layouts[unit].numel == 0) continue;
+    if (groups.empty() || numel + layouts[unit].numel > gather_numel) {
+      groups.emplace_back();
+      numel = 0;
+    }
+    groups.back().units.push_back(static_cast<int>(unit));
+    groups.back().slice_numel += layouts[unit].slice_numel;
+    numel += layouts[unit].numel;
+  }
+  return groups;
+}
+
 }  // namespace lockstep::plan

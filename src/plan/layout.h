@@ -58,6 +58,14 @@ struct Segment {
   bool operator==(const Segment&) const = default;
 };
 
+/// Units whose updated weights are gathered in one transfer.
+struct GatherGroup {
+  std::vector<int> units{};
+  int64_t slice_numel = 0;  ///< Per owner, over all units.
+
+  bool operator==(const GatherGroup&) const = default;
+};
+
 /// A layout per unit of the table.
 std::vector<UnitLayout> make_unit_layouts(const ParameterTable& table, int world_size);
 
@@ -68,5 +76,8 @@ std::vector<Bucket> make_buckets(const std::vector<UnitLayout>& layouts, int wor
 /// Every trainable element exactly once, ordered by bucket, then owner.
 std::vector<Segment> make_segments(const ParameterTable& table, const std::vector<UnitLayout>& layouts,
                                    const std::vector<Bucket>& buckets, int world_size);
+
+/// Neighbouring small units together, up to gather_numel elements over all owners; a larger unit by itself.
+std::vector<GatherGroup> make_gathers(const std::vector<UnitLayout>& layouts, int64_t gather_numel);
 
 }  // namespace lockstep::plan

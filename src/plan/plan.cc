@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <functional>
 #include <nlohmann/json.hpp>
 
 #include "base/units.h"
@@ -13,18 +15,52 @@ constexpr int64_t kFloatBytes = 4;
 
 MemoryPrediction predict_memory(const Plan& plan) {
   MemoryPrediction memory;
+  const bool alone = plan.options.world_size == 1;
+  const auto held = [&](int64_t bytes, bool sharded) { return sharded ? bytes / plan.options.world_size : bytes; };
   int64_t trained = 0;
-  for (const UnitLayout& layout : plan.layouts) trained += layout.numel;
+  for (const UnitLayout& layout : plan.layouts) trained += layout.numel * kFloatBytes;
   int64_t gradients = 0;
   for (const Parameter& parameter : plan.table.parameters) {
     if (parameter.requires_grad) gradients += parameter.numel * kFloatBytes;
     else memory.parameters += base::round_up(parameter.numel, kBlockNumel) * kFloatBytes;
   }
-  memory.parameters += trained * kFloatBytes;
-  memory.optimizer = trained * kFloatBytes * plan.options.optimizer_states;
-  if (plan.gradients_stay_in_place()) memory.gradients = gradients;
-  else memory.reduction_buffers = trained * kFloatBytes;
+  memory.parameters += held(trained, plan.options.shard.parameters);
+  if (plan.options.shard.parameters && !alone) {
+    // One unit that runs, the next one fetched ahead.
+    std::vector<int64_t> numels;
+    for (const UnitLayout& layout : plan.layouts) numels.push_back(layout.numel);
+    std::ranges::sort(numels, std::greater<>());
+    numels.resize(std::min<size_t>(numels.size(), 2));
+    for (const int64_t numel : numels) memory.whole_units += numel * kFloatBytes;
+  }
+  memory.optimizer = held(trained * plan.options.optimizer_states, plan.options.shard.optimizer);
+  if (plan.gradients_stay_in_place()) {
+    memory.gradients = gradients;
+  } else if (plan.buckets_are_transient()) {
+    // Two buckets are under way at a time, each with what the other ranks send of the own slice.
+    int64_t largest = 0;
+    for (const Bucket& bucket : plan.buckets) largest = std::max(largest, bucket.slice_numel);
+    memory.gradients = held(trained, true);
+    memory.reduction_buffers = 2 * largest * (2 * plan.options.world_size - 1) * kFloatBytes;
+  } else {
+    memory.reduction_buffers = trained;
+    if (!alone && plan.reduces_each_micro_batch()) memory.gradients = held(trained, true);
+  }
   return memory;
+}
+
+int64_t predict_sent_bytes(const Plan& plan) {
+  // Reduce-scatter sends every slice but the own one, all-gather sends the own one to every other rank.
+  int64_t slices = 0;
+  for (const Bucket& bucket : plan.buckets) slices += bucket.slice_numel;
+  const int64_t transfer = slices * (plan.options.world_size - 1);
+  const int64_t reductions = plan.reduces_each_micro_batch() ? plan.options.accumulation : 1;
+  const int64_t reduced = reductions * transfer * plan.options.wire_bytes;
+  // Whole units are gathered for forward and for backward of every micro-batch.
+  if (plan.options.shard.parameters) return reduced + 2 * plan.options.accumulation * transfer * kFloatBytes;
+  if (!plan.options.shard.optimizer)
+    return reduced + transfer * (plan.reduces_each_micro_batch() ? kFloatBytes : plan.options.wire_bytes);
+  return reduced + transfer * kFloatBytes;
 }
 
 }  // namespace
@@ -36,11 +72,10 @@ Plan make_plan(ParameterTable table, const PlanOptions& options) {
   plan.layouts = make_unit_layouts(plan.table, options.world_size);
   plan.buckets = make_buckets(plan.layouts, options.world_size, options.bucket_numel);
   plan.segments = make_segments(plan.table, plan.layouts, plan.buckets, options.world_size);
+  if (!plan.updates_everything() && !options.shard.parameters) plan.gathers = make_gathers(plan.layouts, options.gather_numel);
   plan.instructions = plain_schedule(options.accumulation);
   plan.memory = predict_memory(plan);
-  // Reduce-scatter sends every slice but the own one, all-gather sends the own one to every other rank.
-  for (const Bucket& bucket : plan.buckets)
-    plan.sent_bytes_per_step += 2 * (options.world_size - 1) * bucket.slice_numel * options.wire_bytes;
+  plan.sent_bytes_per_step = predict_sent_bytes(plan);
   return plan;
 }
 
@@ -55,6 +90,10 @@ uint64_t Plan::hash() const {
   mix(static_cast<uint64_t>(options.world_size));
   mix(static_cast<uint64_t>(options.accumulation));
   mix(static_cast<uint64_t>(options.wire_bytes));
+  for (const bool flag : {options.shard.optimizer, options.shard.gradients, options.shard.parameters,
+                          reduces_each_micro_batch()})
+    mix(flag ? 1 : 0);
+  for (const GatherGroup& group : gathers) mix(static_cast<uint64_t>(group.slice_numel));
   for (const Parameter& parameter : table.parameters) {
     for (const char c : parameter.name) mix(static_cast<unsigned char>(c));
     for (const int64_t dim : parameter.shape) mix(static_cast<uint64_t>(dim));
@@ -83,6 +122,7 @@ std::string to_text(const Plan& plan) {
   line("buckets", format_count(static_cast<int64_t>(plan.buckets.size())));
   text += "\nper rank\n";
   line("  parameters", format_bytes(plan.memory.parameters));
+  if (plan.memory.whole_units > 0) line("  whole units", format_bytes(plan.memory.whole_units));
   line("  gradients", format_bytes(plan.memory.gradients));
   line("  reduction buffers", format_bytes(plan.memory.reduction_buffers));
   line("  optimizer state", format_bytes(plan.memory.optimizer));
@@ -107,6 +147,7 @@ std::string to_json_text(const Plan& plan) {
   json["accumulation"] = plan.options.accumulation;
   json["hash"] = fmt::format("{:016x}", plan.hash());
   json["bytes_per_rank"] = {{"parameters", plan.memory.parameters},
+                            {"whole_units", plan.memory.whole_units},
                             {"gradients", plan.memory.gradients},
                             {"reduction_buffers", plan.memory.reduction_buffers},
                             {"optimizer", plan.memory.optimizer},

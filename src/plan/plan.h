@@ -10,11 +10,24 @@
 
 namespace lockstep::plan {
 
+/// What each rank keeps only its own slice of.  ZeRO's stages 1, 2 and 3 (Rajbhandari et al., 2020, section 5) switch
+/// on one more each.
+struct Sharding {
+  bool optimizer = false;
+  bool gradients = false;
+  bool parameters = false;
+
+  bool operator==(const Sharding&) const = default;
+};
+
 /// What a plan is made from.
 struct PlanOptions {
   int world_size = 1;
   int64_t accumulation = 1;
+  Sharding shard{};
+  bool reduce_each_micro_batch = false;  ///< Else once a step, after the ranks' own sums.
   int64_t bucket_numel = 0;       ///< Elements over all owners; at least one block per owner is taken.
+  int64_t gather_numel = 0;       ///< Elements of updated weights gathered in one transfer; larger units go alone.
   int64_t wire_bytes = 4;         ///< Per gradient element on the wire.
   int64_t optimizer_states = 2;   ///< fp32 values per parameter that the optimizer keeps.
 
@@ -24,12 +37,13 @@ struct PlanOptions {
 /// Bytes of one rank, by what they hold.
 struct MemoryPrediction {
   int64_t parameters = 0;
-  int64_t gradients = 0;         ///< As backward leaves them.
+  int64_t whole_units = 0;       ///< Gathered at a time, where parameters are sharded.
+  int64_t gradients = 0;         ///< As backward leaves them, or the slices of their means.
   int64_t reduction_buffers = 0; ///< Buckets; they also accumulate where accumulation needs it.
   int64_t optimizer = 0;
 
   bool operator==(const MemoryPrediction&) const = default;
-  [[nodiscard]] int64_t total() const { return parameters + gradients + reduction_buffers + optimizer; }
+  [[nodiscard]] int64_t total() const { return parameters + whole_units + gradients + reduction_buffers + optimizer; }
 };
 
 /// Who owns which slice, what is sent when, what a rank holds: all of a run that is known before it starts.
@@ -40,13 +54,24 @@ struct Plan {
   std::vector<UnitLayout> layouts{};
   std::vector<Bucket> buckets{};
   std::vector<Segment> segments{};
+  std::vector<GatherGroup> gathers{};  ///< After an update by slices; empty where there is none.
   std::vector<Instruction> instructions{};
   MemoryPrediction memory{};       ///< Per rank.
-  int64_t sent_bytes_per_step = 0; ///< Per rank, gradients only.
+  int64_t sent_bytes_per_step = 0; ///< Per rank: gradients, and weights where they are gathered.
 
   bool operator==(const Plan&) const = default;
   /// True where gradients need no buckets: one rank, one micro-batch; the update reads them where backward left them.
   [[nodiscard]] bool gradients_stay_in_place() const { return options.world_size == 1 && options.accumulation == 1; }
+  /// True where every micro-batch's gradients are reduced and the owner sums them.
+  [[nodiscard]] bool reduces_each_micro_batch() const {
+    return options.reduce_each_micro_batch && options.accumulation > 1 && options.world_size > 1;
+  }
+  /// True where buckets are filled, reduced and given back; else they stay, one for all gradients of a rank.
+  [[nodiscard]] bool buckets_are_transient() const {
+    return options.shard.gradients && options.world_size > 1 && (options.accumulation == 1 || reduces_each_micro_batch());
+  }
+  /// True where a rank updates every element, with states for all; else its own segments only.
+  [[nodiscard]] bool updates_everything() const { return !options.shard.optimizer || options.world_size == 1; }
   /// Equal plans have equal hashes on every host; ranks compare them before the first transfer.
   [[nodiscard]] uint64_t hash() const;
 };

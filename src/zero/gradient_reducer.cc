@@ -45,8 +45,12 @@ GradientReducer::GradientReducer(Communicator& group, const plan::Plan& plan, st
     segments_of_bucket_[static_cast<size_t>(segment.bucket)].push_back(static_cast<int>(index));
   }
   if (!plan.gradients_stay_in_place()) {
-    for (const plan::Bucket& bucket : plan.buckets) {
-      buckets_.push_back(at::zeros({bucket.slice_numel * group.size()}, at::kFloat));
+    buckets_.resize(plan.buckets.size());
+    const bool slices = plan.buckets_are_transient() || plan.reduces_each_micro_batch();
+    for (size_t index = 0; index < plan.buckets.size(); ++index) {
+      const plan::Bucket& bucket = plan.buckets[index];
+      if (!plan.buckets_are_transient()) open_bucket(index);
+      if (slices) slices_.push_back(at::zeros({bucket.slice_numel}, at::kFloat));
       bucket_names_.push_back(fmt::format("gradients of {}",
                                           plan.table.units[static_cast<size_t>(bucket.pieces.front().unit)]));
     }
@@ -74,12 +78,24 @@ void GradientReducer::start_micro_batch(int64_t index) {
   std::fill(fired_.begin(), fired_.end(), false);
   for (const at::Tensor& leaf : leaves_)
     if (leaf.requires_grad()) leaf.mutable_grad().reset();
-  if (index > 0) return;
-  norm_ = {};
+  if (index > 0 && !plan_.reduces_each_micro_batch()) return;
+  if (index == 0) {
+    norm_ = {};
+    non_finite_ranks_.assign(buckets_.size(), -1);
+  }
   next_bucket_ = 0;
   waiting_for_ = parameters_in_bucket_;
   const base::MutexLock lock(mutex_);
   reduced_ = 0;
+}
+
+bool GradientReducer::reduces_now() const {
+  return plan_.reduces_each_micro_batch() || micro_batch_ == options_.accumulation - 1;
+}
+
+void GradientReducer::open_bucket(size_t bucket) {
+  // Zeros: padding is sent and summed like the rest.
+  buckets_[bucket] = at::zeros({plan_.buckets[bucket].slice_numel * group_.size()}, at::kFloat);
 }
 
 void GradientReducer::gradient_ready(int parameter) {
@@ -100,17 +116,20 @@ void GradientReducer::store(int parameter, const at::Tensor* gradient) {
   const at::Tensor source = gradient != nullptr ? gradient->contiguous() : at::Tensor();
   for (const int at : segments_of_parameter_[index]) {
     const plan::Segment& segment = plan_.segments[static_cast<size_t>(at)];
-    float* into = buckets_[static_cast<size_t>(segment.bucket)].mutable_data_ptr<float>() + segment.bucket_begin;
+    at::Tensor& bucket = buckets_[static_cast<size_t>(segment.bucket)];
+    if (!bucket.defined()) open_bucket(static_cast<size_t>(segment.bucket));
+    float* into = bucket.mutable_data_ptr<float>() + segment.bucket_begin;
     const auto numel = static_cast<size_t>(segment.numel);
+    const bool first = micro_batch_ == 0 || plan_.reduces_each_micro_batch();
     if (source.defined()) {
       const float* from = source.const_data_ptr<float>() + segment.parameter_begin;
-      if (micro_batch_ == 0) std::memcpy(into, from, numel * sizeof(float));
+      if (first) std::memcpy(into, from, numel * sizeof(float));
       else kernels::accumulate(into, from, segment.numel);
-    } else if (micro_batch_ == 0) {
+    } else if (first) {
       std::memset(into, 0, numel * sizeof(float));
     }
   }
-  if (micro_batch_ == options_.accumulation - 1) count_ready(parameter);
+  if (reduces_now()) count_ready(parameter);
 }
 
 void GradientReducer::count_ready(int parameter) {
@@ -126,22 +145,25 @@ void GradientReducer::count_ready(int parameter) {
 void GradientReducer::start_full_buckets() {
   const auto bucket_count = static_cast<int>(plan_.buckets.size());
   while (next_bucket_ < bucket_count && waiting_for_[static_cast<size_t>(next_bucket_)] == 0) {
-    if (worker_.joinable()) {
-      {
-        const base::MutexLock lock(mutex_);
-        queue_.push_back(next_bucket_);
-      }
-      changed_.notify_all();
-    } else {
-      reduce_bucket(next_bucket_);
-    }
+    if (worker_.joinable()) enqueue(next_bucket_);
+    else reduce_bucket(next_bucket_);
     ++next_bucket_;
   }
+}
+
+void GradientReducer::enqueue(int bucket) {
+  mutex_.lock();
+  // A fast backward waits here, so that no more than two transient buckets are full.
+  while (plan_.buckets_are_transient() && bucket - reduced_ >= 2 && !first_error_) changed_.wait(mutex_);
+  queue_.push_back(bucket);
+  mutex_.unlock();
+  changed_.notify_all();
 }
 
 void GradientReducer::finish_micro_batch() {
   for (size_t index = 0; index < leaves_.size(); ++index)
     if (plan_.table.parameters[index].requires_grad && !fired_[index]) store(static_cast<int>(index), nullptr);
+  if (plan_.reduces_each_micro_batch()) wait_for_worker();
 }
 
 ReducedNorm GradientReducer::finish() {
@@ -149,16 +171,19 @@ ReducedNorm GradientReducer::finish() {
     for (const plan::Segment& segment : plan_.segments) add_norm(segment, group_.rank());
     return norm_;
   }
-  LOCKSTEP_CHECK_EQ(next_bucket_, static_cast<int>(plan_.buckets.size()));
-  if (worker_.joinable()) {
-    mutex_.lock();
-    // No deadline of its own: each transfer that the worker waits for has one.
-    while (reduced_ < next_bucket_ && !first_error_) changed_.wait(mutex_);
-    const std::exception_ptr error = first_error_;
-    mutex_.unlock();
-    if (error) std::rethrow_exception(error);
-  }
+  wait_for_worker();
   return norm_;
+}
+
+void GradientReducer::wait_for_worker() {
+  LOCKSTEP_CHECK_EQ(next_bucket_, static_cast<int>(plan_.buckets.size()));
+  if (!worker_.joinable()) return;
+  mutex_.lock();
+  // No deadline of its own: each transfer that the worker waits for has one.
+  while (reduced_ < next_bucket_ && !first_error_) changed_.wait(mutex_);
+  const std::exception_ptr error = first_error_;
+  mutex_.unlock();
+  if (error) std::rethrow_exception(error);
 }
 
 void GradientReducer::release() {
@@ -168,26 +193,44 @@ void GradientReducer::release() {
 const float* GradientReducer::gradient(const plan::Segment& segment) const {
   if (plan_.gradients_stay_in_place())
     return in_place_[static_cast<size_t>(segment.parameter)].const_data_ptr<float>() + segment.parameter_begin;
-  return buckets_[static_cast<size_t>(segment.bucket)].const_data_ptr<float>() + segment.bucket_begin;
+  const auto bucket = static_cast<size_t>(segment.bucket);
+  if (plan_.updates_everything() || slices_.empty())
+    return buckets_[bucket].const_data_ptr<float>() + segment.bucket_begin;
+  return slices_[bucket].const_data_ptr<float>() + segment.bucket_begin - segment.owner * plan_.buckets[bucket].slice_numel;
+}
+
+at::Tensor GradientReducer::own_part(size_t bucket) const {
+  const int64_t slice_numel = plan_.buckets[bucket].slice_numel;
+  return buckets_[bucket].narrow(0, group_.rank() * slice_numel, slice_numel);
 }
 
 void GradientReducer::reduce_bucket(int bucket) {
   const auto index = static_cast<size_t>(bucket);
-  const int64_t slice_numel = plan_.buckets[index].slice_numel;
-  const at::Tensor own = buckets_[index].narrow(0, group_.rank() * slice_numel, slice_numel);
-  int non_finite_rank = -1;
-  if (group_.size() > 1) {
-    comm::start_reduce_scatter_mean(group_, buckets_[index], own, {.tag = kReduceTag, .what = bucket_names_[index]},
+  const bool last = micro_batch_ == options_.accumulation - 1;
+  const at::Tensor own = own_part(index);
+  // Where the means are summed over micro-batches, or outlive their bucket, they go to a slice of their own.
+  const bool sums = plan_.reduces_each_micro_batch() && micro_batch_ > 0;
+  const at::Tensor mean = slices_.empty() || sums ? own : slices_[index];
+  const bool alone = group_.size() == 1;
+  if (!alone) {
+    int non_finite_rank = -1;
+    comm::start_reduce_scatter_mean(group_, buckets_[index], mean, {.tag = kReduceTag, .what = bucket_names_[index]},
                                     &non_finite_rank)
         .wait();
+    if (non_finite_ranks_[index] < 0) non_finite_ranks_[index] = non_finite_rank;
   }
-  for (const int at : segments_of_bucket_[index]) {
-    const plan::Segment& segment = plan_.segments[static_cast<size_t>(at)];
-    if (segment.owner == group_.rank()) add_norm(segment, non_finite_rank < 0 ? group_.rank() : non_finite_rank);
+  if (sums) kernels::accumulate(slices_[index].mutable_data_ptr<float>(), own.const_data_ptr<float>(), own.numel());
+  if (last && plan_.updates_everything() && !slices_.empty()) own.copy_(slices_[index]);
+  if (last) {
+    const int blamed = non_finite_ranks_[index] < 0 ? group_.rank() : non_finite_ranks_[index];
+    for (const int at : segments_of_bucket_[index]) {
+      const plan::Segment& segment = plan_.segments[static_cast<size_t>(at)];
+      if (segment.owner == group_.rank()) add_norm(segment, blamed);
+    }
   }
-  if (group_.size() > 1) {
+  if (last && plan_.updates_everything() && !alone)
     comm::start_all_gather(group_, own, buckets_[index], {.tag = kGatherTag, .what = bucket_names_[index]}).wait();
-  }
+  if (plan_.buckets_are_transient()) buckets_[index].reset();
 }
 
 void GradientReducer::add_norm(const plan::Segment& segment, int rank) {

@@ -36,9 +36,10 @@ struct ReducedNorm {
 };
 
 /// Turns the gradients that backward leaves on every rank into their mean over ranks.  Backward fills buckets in the
-/// planned order; a full bucket is reduced (reduce-scatter, then all-gather) when all before it have been started, so
-/// that every rank issues the same transfers in the same order.  With one rank and one micro-batch nothing is copied.
-/// A parameter without a gradient counts as zeros.
+/// planned order; a full bucket is reduced when all before it have been started, so that every rank issues the same
+/// transfers in the same order.  The plan says what a rank keeps: all means (an all-gather follows), or those of its own
+/// slices, in buckets that stay or in slices while buckets are given back at once (Plan::buckets_are_transient).
+/// With one rank and one micro-batch nothing is copied.  A parameter without a gradient counts as zeros.
 ///
 /// start_micro_batch, finish_micro_batch and finish are called by the thread that runs backward.  After a CommError the
 /// reducer is unusable.
@@ -60,7 +61,7 @@ class GradientReducer {
   /// Drops what the step left behind; call after the update.
   void release();
 
-  /// The mean gradient of a planned segment.  Valid from finish() to release().
+  /// The mean gradient of a planned segment, an own one where updates are by slices.  Valid from finish() to release().
   [[nodiscard]] const float* gradient(const plan::Segment& segment) const;
 
  private:
@@ -68,7 +69,12 @@ class GradientReducer {
   void store(int parameter, const at::Tensor* gradient);
   void count_ready(int parameter);
   void start_full_buckets();
+  void enqueue(int bucket);
+  void open_bucket(size_t bucket);
   void reduce_bucket(int bucket);
+  [[nodiscard]] bool reduces_now() const;
+  [[nodiscard]] at::Tensor own_part(size_t bucket) const;
+  void wait_for_worker();
   void add_norm(const plan::Segment& segment, int rank);
   void run_worker();
 
@@ -84,14 +90,16 @@ class GradientReducer {
   std::function<void(int)> on_ready_;
 
   // The thread that runs backward.
-  std::vector<at::Tensor> buckets_;  ///< [world_size * slice_numel] each; none where gradients stay in place.
+  std::vector<at::Tensor> buckets_;  ///< [world_size * slice_numel] each; undefined while a transient one is not filled.
   std::vector<at::Tensor> in_place_;
   std::vector<bool> fired_;
   std::vector<int> waiting_for_;
   int64_t micro_batch_ = 0;
   int next_bucket_ = 0;
 
-  // The thread that reduces; the other one may read it after finish().
+  // The thread that reduces; the other one may read them after finish().
+  std::vector<at::Tensor> slices_;  ///< Own means, [slice_numel] each, where they do not stay in the buckets.
+  std::vector<int> non_finite_ranks_;  ///< By bucket; -1 for none.
   ReducedNorm norm_;
 
   base::Mutex mutex_;

@@ -3,31 +3,105 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
 
+#include <algorithm>
 #include <unordered_map>
 
 #include "base/check.h"
+#include "comm/reduction.h"
 #include "model/initialization.h"
 
 namespace lockstep::zero {
+namespace {
 
-ParameterStore::ParameterStore(const LayerStack& model, const plan::Plan& plan, uint64_t seed,
-                               const InitialValues& initial)
-    : leaves_(plan.table.parameters.size()) {
+constexpr uint32_t kWeightsTag = 3;
+
+}  // namespace
+
+ParameterStore::ParameterStore(const LayerStack& model, Communicator& group, const plan::Plan& plan, GatherLimits limits,
+                               uint64_t seed, const InitialValues& initial)
+    : group_(group), plan_(plan), leaves_(plan.table.parameters.size()) {
+  if (plan.options.shard.parameters && group.size() > 1) units_ = std::make_unique<GatheredUnits>(group, plan, limits);
   int unit = 0;
-  for (const auto& layer : model.layers) build_layer(*layer, unit++, plan, seed, initial);
-  build_layer(*model.head, unit++, plan, seed, initial);
+  for (const auto& layer : model.layers) build_layer(*layer, unit++, seed, initial);
+  build_layer(*model.head, unit++, seed, initial);
 }
 
-void ParameterStore::build_layer(Layer& layer, int unit, const plan::Plan& plan, uint64_t seed,
-                                 const InitialValues& initial) {
-  const plan::UnitLayout& layout = plan.layouts[static_cast<size_t>(unit)];
-  const at::Tensor flat = at::zeros({layout.numel}, at::kFloat);
-  flats_.push_back(flat);
+at::Tensor ParameterStore::values(const plan::Segment& segment) const {
+  const int unit = plan_.table.parameters[static_cast<size_t>(segment.parameter)].unit;
+  if (!sharded()) return flats_[static_cast<size_t>(unit)].narrow(0, segment.unit_begin, segment.numel);
+  const at::Tensor& slice = units_->slice(unit);
+  return slice.narrow(0, segment.unit_begin - group_.rank() * slice.numel(), segment.numel);
+}
+
+void ParameterStore::acquire(int unit) {
+  if (!sharded()) return;
+  for (const int each : leased_with_[static_cast<size_t>(unit)]) units_->acquire(each);
+}
+
+void ParameterStore::release(int unit) {
+  if (!sharded()) return;
+  for (const int each : leased_with_[static_cast<size_t>(unit)]) units_->release(each);
+}
+
+void ParameterStore::prefetch(int unit) {
+  if (!sharded() || unit < 0 || unit >= static_cast<int>(leased_with_.size())) return;
+  for (const int each : leased_with_[static_cast<size_t>(unit)]) units_->prefetch(each);
+}
+
+void ParameterStore::drop_prefetched() {
+  if (sharded()) units_->drop_prefetched();
+}
+
+void ParameterStore::gather_updated() {
+  if (sharded()) return;
+  for (const plan::GatherGroup& gather : plan_.gathers) gather_units(gather);
+}
+
+void ParameterStore::gather_units(const plan::GatherGroup& gather) {
+  const auto part_of = [&](int unit, int owner) {
+    const int64_t slice_numel = plan_.layouts[static_cast<size_t>(unit)].slice_numel;
+    return flats_[static_cast<size_t>(unit)].narrow(0, owner * slice_numel, slice_numel);
+  };
+  const Message message{.tag = kWeightsTag, .what = plan_.table.units[static_cast<size_t>(gather.units.front())]};
+  if (gather.units.size() == 1) {
+    const int unit = gather.units.front();
+    comm::start_all_gather(group_, part_of(unit, group_.rank()), flats_[static_cast<size_t>(unit)], message).wait();
+    return;
+  }
+  // Small units travel together, by way of one buffer.
+  const at::Tensor all = at::empty({group_.size(), gather.slice_numel}, at::kFloat);
+  const auto copy = [&](int owner, bool into_buffer) {
+    int64_t at = 0;
+    for (const int unit : gather.units) {
+      at::Tensor part = part_of(unit, owner);
+      at::Tensor place = all.select(0, owner).narrow(0, at, part.numel());
+      if (into_buffer) place.copy_(part);
+      else part.copy_(place);
+      at += part.numel();
+    }
+  };
+  copy(group_.rank(), true);
+  comm::start_all_gather(group_, all.select(0, group_.rank()), all.view({-1}), message).wait();
+  for (int owner = 0; owner < group_.size(); ++owner)
+    if (owner != group_.rank()) copy(owner, false);
+}
+
+at::Tensor ParameterStore::place_of(int parameter, int64_t offset) const {
+  const plan::Parameter& it = plan_.table.parameters[static_cast<size_t>(parameter)];
+  if (sharded()) return units_->storage(it.unit).view(offset, it.shape);
+  return flats_[static_cast<size_t>(it.unit)].narrow(0, offset, it.numel).view(it.shape);
+}
+
+void ParameterStore::build_layer(Layer& layer, int unit, uint64_t seed, const InitialValues& initial) {
+  const plan::UnitLayout& layout = plan_.layouts[static_cast<size_t>(unit)];
+  if (sharded()) units_->start_initialization(unit);
+  else flats_.push_back(at::zeros({layout.numel}, at::kFloat));
+  leased_with_.push_back({unit});
   std::unordered_map<int, int64_t> offsets;
   for (const plan::Placement& placement : layout.placements) offsets[placement.parameter] = placement.offset;
 
   std::unordered_map<std::string, int> index_of;
-  for (size_t i = 0; i < plan.table.parameters.size(); ++i) index_of[plan.table.parameters[i].name] = static_cast<int>(i);
+  for (size_t i = 0; i < plan_.table.parameters.size(); ++i) index_of[plan_.table.parameters[i].name] = static_cast<int>(i);
 
   std::vector<at::Tensor> parameters;
   for (const ParameterSpec& spec : layer.describe()) {
@@ -35,11 +109,8 @@ void ParameterStore::build_layer(Layer& layer, int unit, const plan::Plan& plan,
     at::Tensor& leaf = leaves_[static_cast<size_t>(index)];
     if (spec.tied_to.empty()) {
       const auto offset = offsets.find(index);
-      const int64_t numel = plan.table.parameters[static_cast<size_t>(index)].numel;
       const at::Tensor view =
-          (offset != offsets.end() ? flat.narrow(0, offset->second, numel) : at::empty({numel}, at::kFloat))
-              .view(spec.shape)
-              .detach();
+          (offset != offsets.end() ? place_of(index, offset->second) : at::empty(spec.shape, at::kFloat)).detach();
       if (!initial || !initial(spec.name, view)) model::fill_initial(view, spec, seed);
       leaf = view;
       if (spec.given.defined()) {
@@ -47,11 +118,16 @@ void ParameterStore::build_layer(Layer& layer, int unit, const plan::Plan& plan,
         leaf.set_data(view);
       }
       leaf.set_requires_grad(spec.requires_grad);
+    } else {
+      std::vector<int>& units = leased_with_.back();
+      const int owner = plan_.table.parameters[static_cast<size_t>(index)].unit;
+      if (std::ranges::find(units, owner) == units.end()) units.push_back(owner);
     }
     LOCKSTEP_CHECK(leaf.defined());
     parameters.push_back(leaf);
   }
   layer.build(parameters);
+  if (sharded()) units_->end_initialization(unit);
 }
 
 }  // namespace lockstep::zero

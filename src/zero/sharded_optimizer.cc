@@ -26,16 +26,17 @@ std::vector<ParameterGroup> make_groups(const plan::ParameterTable& table, doubl
 }
 
 ShardedOptimizer::ShardedOptimizer(const optim::Optimizer& rule, const plan::Plan& plan,
-                                   const ParameterStore& parameters, std::vector<ParameterGroup> groups)
+                                   const ParameterStore& parameters, int rank, std::vector<ParameterGroup> groups)
     : rule_(rule),
       plan_(plan),
       groups_(std::move(groups)),
       state_names_(rule.state_names()),
       chunks_(groups_.size()) {
+  const bool everything = plan.updates_everything();
   for (const plan::UnitLayout& layout : plan.layouts) {
     auto& states = states_.emplace_back();
     for (size_t state = 0; state < state_names_.size(); ++state)
-      states.push_back(at::full({layout.numel}, rule.initial_state(state), at::kFloat));
+      states.push_back(at::full({everything ? layout.numel : layout.slice_numel}, rule.initial_state(state), at::kFloat));
   }
   std::vector<size_t> group_of(plan.table.parameters.size());
   for (size_t group = 0; group < groups_.size(); ++group)
@@ -43,18 +44,24 @@ ShardedOptimizer::ShardedOptimizer(const optim::Optimizer& rule, const plan::Pla
 
   for (size_t index = 0; index < plan.segments.size(); ++index) {
     const plan::Segment& segment = plan.segments[index];
-    const int unit = plan.table.parameters[static_cast<size_t>(segment.parameter)].unit;
+    if (!everything && segment.owner != rank) continue;
+    const at::Tensor values = parameters.values(segment);
     for (int64_t begin = 0; begin < segment.numel; begin += kChunkNumel) {
-      const int64_t offset = segment.unit_begin + begin;
       Chunk chunk{.segment = static_cast<int>(index),
                   .begin = begin,
                   .numel = std::min(kChunkNumel, segment.numel - begin),
-                  .value = parameters.flat(unit).mutable_data_ptr<float>() + offset};
-      for (const at::Tensor& state : states_[static_cast<size_t>(unit)])
-        chunk.states.push_back(state.mutable_data_ptr<float>() + offset);
+                  .value = values.mutable_data_ptr<float>() + begin};
+      for (size_t state = 0; state < state_names_.size(); ++state)
+        chunk.states.push_back(this->state(segment, static_cast<int>(state)).mutable_data_ptr<float>() + begin);
       chunks_[group_of[static_cast<size_t>(segment.parameter)]].push_back(std::move(chunk));
     }
   }
+}
+
+at::Tensor ShardedOptimizer::state(const plan::Segment& segment, int state) const {
+  const auto unit = static_cast<size_t>(plan_.table.parameters[static_cast<size_t>(segment.parameter)].unit);
+  const int64_t first = plan_.updates_everything() ? 0 : segment.owner * plan_.layouts[unit].slice_numel;
+  return states_[unit][static_cast<size_t>(state)].narrow(0, segment.unit_begin - first, segment.numel);
 }
 
 void ShardedOptimizer::update(const GradientReducer& gradients,

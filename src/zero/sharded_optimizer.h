@@ -25,25 +25,23 @@ struct ParameterGroup {
 /// The parameters that decay, then those that do not; an empty group is left out.
 std::vector<ParameterGroup> make_groups(const plan::ParameterTable& table, double lr, double weight_decay);
 
-/// Keeps the optimizer's states beside the parameters' slices and applies its rule to them.  Used by one thread;
+/// Keeps the optimizer's states of the segments that this rank updates and applies its rule to them.  Used by one thread;
 /// update() spreads the slices over LibTorch's threads, with the same bits for any number of them.
 class ShardedOptimizer {
  public:
   /// Everything passed by reference must outlive it.
-  ShardedOptimizer(const optim::Optimizer& rule, const plan::Plan& plan, const ParameterStore& parameters,
+  ShardedOptimizer(const optim::Optimizer& rule, const plan::Plan& plan, const ParameterStore& parameters, int rank,
                    std::vector<ParameterGroup> groups);
 
-  /// One pass over every element.  context(group) says with what; groups' applied_steps are the caller's to count.
+  /// One pass over every element that this rank updates (Plan::updates_everything).  context(group) says with what; groups' applied_steps are the caller's to count.
   void update(const GradientReducer& gradients,
               const std::function<optim::UpdateContext(const ParameterGroup&)>& context);
 
   [[nodiscard]] std::vector<ParameterGroup>& groups() { return groups_; }
   [[nodiscard]] const std::vector<ParameterGroup>& groups() const { return groups_; }
   [[nodiscard]] const std::vector<std::string>& state_names() const { return state_names_; }
-  /// A unit's state, flat like the unit's parameters: [UnitLayout::numel], fp32.
-  [[nodiscard]] const at::Tensor& state(int unit, int state) const {
-    return states_[static_cast<size_t>(unit)][static_cast<size_t>(state)];
-  }
+  /// The state's elements for a segment that this rank updates: [numel], a view, fp32.
+  [[nodiscard]] at::Tensor state(const plan::Segment& segment, int state) const;
 
  private:
   /// A run of at most kChunkNumel elements of one segment.
@@ -59,7 +57,7 @@ class ShardedOptimizer {
   const plan::Plan& plan_;
   std::vector<ParameterGroup> groups_;
   std::vector<std::string> state_names_;
-  std::vector<std::vector<at::Tensor>> states_;  ///< [unit][state]
+  std::vector<std::vector<at::Tensor>> states_;  ///< [unit][state]: of the unit, or of its own slice.
   std::vector<std::vector<Chunk>> chunks_;       ///< By group.
 };
 

@@ -1,0 +1,113 @@
+// Heavy unit: autograd's own headers.
+#include "zero/unit_calls.h"
+
+#include <ATen/SequenceNumber.h>
+#include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/function_hook.h>
+
+#include <algorithm>
+
+#include "lockstep/error.h"
+
+namespace lockstep::zero {
+
+/// The calls that hold a lease, of one engine.
+struct UnitCalls::Open {
+  ParameterStore* parameters = nullptr;  ///< Null after the engine's end.
+  std::vector<Call*> calls{};
+};
+
+/// One forward of a unit, for as long as autograd may run its backward.
+class UnitCalls::Call {
+ public:
+  Call(std::shared_ptr<Open> open, int unit, uint64_t begin) : open_(std::move(open)), unit_(unit), begin_(begin) {}
+  ~Call() { close(); }
+  Call(const Call&) = delete;
+  Call& operator=(const Call&) = delete;
+
+  [[nodiscard]] int unit() const { return unit_; }
+  [[nodiscard]] uint64_t begin() const { return begin_; }
+
+  /// Takes over a lease that was just acquired.
+  void hold() {
+    holds_ = true;
+    open_->calls.push_back(this);
+  }
+  void close() {
+    if (!holds_) return;
+    holds_ = false;
+    std::erase(open_->calls, this);
+    if (open_->parameters != nullptr) open_->parameters->release(unit_);
+  }
+  /// Backward reached a node of this call that has the given sequence number.
+  void before_backward(uint64_t sequence) {
+    const std::vector<Call*> calls = open_->calls;
+    for (Call* call : calls)
+      if (call != this && call->begin_ >= sequence) call->close();
+    if (holds_ || open_->parameters == nullptr) return;
+    open_->parameters->acquire(unit_);
+    hold();
+    open_->parameters->prefetch(unit_ - 1);
+  }
+
+ private:
+  const std::shared_ptr<Open> open_;
+  const int unit_;
+  const uint64_t begin_;
+  bool holds_ = false;
+};
+
+class UnitCalls::BeforeBackward final : public torch::autograd::FunctionPreHook {
+ public:
+  BeforeBackward(std::shared_ptr<Call> call, uint64_t sequence) : call_(std::move(call)), sequence_(sequence) {}
+  torch::autograd::variable_list operator()(const torch::autograd::variable_list& gradients) override {
+    if (at::GradMode::is_enabled())
+      throw ConfigError("backward with create_graph: parameters that each rank holds a slice of take part in first "
+                        "derivatives only; use zero_optimization.stage 2");
+    call_->before_backward(sequence_);
+    return gradients;
+  }
+
+ private:
+  const std::shared_ptr<Call> call_;
+  const uint64_t sequence_;
+};
+
+UnitCalls::UnitCalls(ParameterStore& parameters) : parameters_(parameters), open_(std::make_shared<Open>()) {
+  open_->parameters = &parameters;
+}
+
+UnitCalls::~UnitCalls() {
+  finish_backward();
+  open_->parameters = nullptr;
+}
+
+std::vector<at::Tensor> UnitCalls::run(int unit, bool then_backward,
+                                       const std::function<std::vector<at::Tensor>()>& forward) {
+  if (!parameters_.sharded()) return forward();
+  const auto call = std::make_shared<Call>(open_, unit, at::sequence_number::peek());
+  parameters_.acquire(unit);
+  call->hold();
+  if (!then_backward) parameters_.prefetch(unit + 1);
+  std::vector<at::Tensor> outputs = forward();
+  bool recorded = false;
+  std::vector<torch::autograd::Node*> nodes;
+  for (const at::Tensor& output : outputs) {
+    const auto& node = output.grad_fn();
+    // A node older than the call is another unit's, whose output went through unchanged.
+    if (node == nullptr || node->sequence_nr() < call->begin() || std::ranges::count(nodes, node.get()) > 0) continue;
+    nodes.push_back(node.get());
+    node->add_pre_hook(std::make_unique<BeforeBackward>(call, node->sequence_nr()));
+    recorded = true;
+  }
+  if (!(recorded && then_backward)) call->close();
+  return outputs;
+}
+
+void UnitCalls::finish_backward() {
+  const std::vector<Call*> calls = open_->calls;
+  for (Call* call : calls) call->close();
+  parameters_.drop_prefetched();
+}
+
+}  // namespace lockstep::zero

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "zero/parameter_store.h"
+
+namespace lockstep::zero {
+
+/// Raises a unit's events around its forward and, through autograd, around its backward: the unit's parameters are
+/// whole while either runs.  Adds no node to autograd's graph, so the order of its sums is the same with and without.
+///
+/// The rule (one ready queue pops the highest sequence number first): a call's backward is over once a node that is
+/// older than the call runs, or backward ends.  Used by one thread, which also runs backward.
+class UnitCalls {
+ public:
+  /// `parameters` must outlive it.  `direction` of the next unit is known: units run in order and back.
+  explicit UnitCalls(ParameterStore& parameters);
+  ~UnitCalls();
+  UnitCalls(const UnitCalls&) = delete;
+  UnitCalls& operator=(const UnitCalls&) = delete;
+
+  /// Runs `forward` with the unit's parameters whole.  `then_backward`: its backward is what comes next, so where
+  /// gradients are recorded the unit stays whole until then.
+  std::vector<at::Tensor> run(int unit, bool then_backward, const std::function<std::vector<at::Tensor>()>& forward);
+  /// After every backward, one that threw included: ends what its calls still hold.
+  void finish_backward();
+
+ private:
+  struct Open;
+  class Call;
+  class BeforeBackward;
+
+  ParameterStore& parameters_;
+  const std::shared_ptr<Open> open_;  // Shared with the hooks, which a graph may keep for longer.
+};
+
+}  // namespace lockstep::zero

@@ -1,0 +1,29 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <string>
+
+namespace lockstep::zero {
+
+/// The storage of a unit's parameters, whose memory comes and goes while the parameters, and every view that autograd
+/// saves of them, stay.  Starts released.  Used by one thread.
+class UnitStorage {
+ public:
+  /// numel: fp32 elements.  unit: for the message of an access to released memory.
+  UnitStorage(int64_t numel, std::string unit);
+
+  /// A view of the storage.  Legal while released, as is slicing it; reading or writing it throws then, naming the unit.
+  [[nodiscard]] at::Tensor view(int64_t offset, at::IntArrayRef shape) const;
+  /// The storage's memory becomes `slot`'s: 1-D, contiguous, fp32, numel elements; kept until release().
+  /// No version is bumped: for autograd nothing changed.
+  void fill(const at::Tensor& slot);
+  void release();
+
+ private:
+  int64_t numel_;
+  std::string released_message_;
+  c10::Storage storage_;
+};
+
+}  // namespace lockstep::zero
