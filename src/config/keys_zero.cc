@@ -86,11 +86,13 @@ void declare_stage3(KeyList& list, ZeroConfig& c) {
        {.meaning = "Parameters of at most this many elements stay gathered.",
         .range = kAtLeastZero,
         .automatic = "10 x hidden size",
+        .inert = "not yet built: units are gathered whole, small parameters with them",
         .stages = "3",
         .other_names = "param_persistence_threshold"});
   list("stage3_model_persistence_threshold", c.stage3_model_persistence_threshold,
        {.meaning = "Most elements that stay gathered by that rule.",
         .range = kAtLeastZero,
+        .inert = "not yet built: no parameter stays gathered",
         .stages = "3",
         .other_names = "model_persistence_threshold"});
   list("stage3_max_live_parameters", c.stage3_max_live_parameters,
@@ -101,24 +103,31 @@ void declare_stage3(KeyList& list, ZeroConfig& c) {
   list("stage3_max_reuse_distance", c.stage3_max_reuse_distance,
        {.meaning = "A parameter needed again within so many elements is not released.",
         .range = kAtLeastZero,
+        .inert = "not yet built: a unit is released after its forward, but for the one whose backward comes next",
         .stages = "3",
         .other_names = "max_reuse_distance"});
   list("stage3_gather_16bit_weights_on_model_save", c.stage3_gather_16bit_weights_on_model_save,
        {.meaning = "Gathers 16-bit weights on rank 0 when a model is saved.",
         .cost = "the whole model in rank 0's memory",
+        .inert = "exported weights are always gathered, a unit at a time",
         .stages = "3",
         .other_names = "gather_16bit_weights_on_model_save"});
   list("stage3_module_granularity_threshold", c.stage3_module_granularity_threshold,
        {.meaning = "Modules whose parameters per submodule are at most this many are gathered as one.",
         .range = kAtLeastZero,
+        .inert = "a layer is gathered as one unit",
         .stages = "3",
         .other_names = "module_granularity_threshold"});
   list("stage3_use_all_reduce_for_fetch_params", c.stage3_use_all_reduce_for_fetch_params,
        {.meaning = "Gathers by an all-reduce of zero-filled buffers.",
+        .inert = "slices are gathered by an all-gather, which sends less",
         .stages = "3",
         .other_names = "use_all_reduce_for_fetch_params"});
   list("stage3_allgather_sequential", c.stage3_allgather_sequential,
-       {.meaning = "Gathers one at a time, nothing ahead.", .stages = "3", .other_names = "allgather_sequential"});
+       {.meaning = "Gathers one at a time, nothing ahead.",
+        .inert = "not yet built: write stage3_prefetch_bucket_size 0 for nothing ahead",
+        .stages = "3",
+        .other_names = "allgather_sequential"});
   list("zero_hpz_partition_size", c.zero_hpz_partition_size,
        {.meaning = "Ranks that share a second copy of the parameters for backward; must divide the replicas.",
         .range = kAtLeastOne,
@@ -175,10 +184,13 @@ void declare_zero(KeyList& list, Config& config) {
         .range = {.low = 0, .high = 3},
         .cost = "stage 3 sends half as much again and gathers in every micro-batch"});
   list("contiguous_gradients", c.contiguous_gradients,
-       {.meaning = "Copies gradients into a bucket as they appear, against fragmentation.", .stages = "123"});
+       {.meaning = "Copies gradients into a bucket as they appear, against fragmentation.",
+        .inert = "gradients are always copied into a bucket as they appear",
+        .stages = "123"});
   list("reduce_scatter", c.reduce_scatter,
        {.meaning = "true: each owner gets its slice's mean. false: everyone gets the whole mean and keeps a slice.",
         .cost = "false sends twice the bytes",
+        .inert = "each owner gets the mean of its slice, in half the bytes of an all-reduce",
         .stages = "123"});
   list("reduce_bucket_size", c.reduce_bucket_size,
        {.meaning = "Elements reduced at a time; absent: 4 MB on the wire on a CPU, else 5e8.",

@@ -77,6 +77,7 @@ lr::ScheduleOptions schedule_options(const SchedulerConfig& config, bool optimiz
                                .max_momentum = p.cycle_max_mom.front(),
                                .decay_momentum_rate = p.decay_mom_rate};
   }
+  if (!config.type.empty()) throw ConfigError(fmt::format("scheduler.type \"{}\" is not built", config.type));
   return lr::ConstantOptions{};
 }
 
@@ -106,7 +107,8 @@ zero::InitialValues initial_values(const std::string& weights_folder, const Laye
 plan::Plan engine::plan_for(const LayerStack& model, const Config& config, int world_size) {
   const auto rule = optim::make_optimizer(config.optimizer.type, optimizer_options(config.optimizer));
   const int64_t bucket_numel = config.zero_optimization.reduce_bucket_size.value_or(kDefaultBucketBytes / kWireBytes);
-  const int64_t gather_numel = config.zero_optimization.allgather_bucket_size.value_or(kDefaultBucketBytes / kWireBytes);
+  const int64_t gather_numel =
+      config.zero_optimization.allgather_bucket_size.value_or(kDefaultBucketBytes / kWireBytes);
   return plan::make_plan(zero::make_parameter_table(model, config.lockstep.no_decay),
                          {.world_size = world_size,
                           .accumulation = config.gradient_accumulation_steps,
@@ -120,11 +122,13 @@ plan::Plan engine::plan_for(const LayerStack& model, const Config& config, int w
 
 Engine initialize(const LayerStack& model, const Config& config, const World& world, const EngineOptions& options) {
   if (config.world_size != world.communicator->size())
-    throw ConfigError(fmt::format("the config was read for {} ranks and the world has {}; pass the world's size in "
-                                  "ParseOptions::world_size",
-                                  config.world_size, world.communicator->size()));
+    throw ConfigError(
+        fmt::format("the config was read for {} ranks and the world has {}; pass the world's size in "
+                    "ParseOptions::world_size",
+                    config.world_size, world.communicator->size()));
   if (config.optimizer.type.empty())
-    throw ConfigError("optimizer: the block is missing; name one, such as {\"type\": \"AdamW\", \"params\": {\"lr\": 1e-3}}");
+    throw ConfigError(
+        "optimizer: the block is missing; name one, such as {\"type\": \"AdamW\", \"params\": {\"lr\": 1e-3}}");
 
   auto parts = std::make_unique<Engine::Parts>(Engine::Parts{
       .config = config,
@@ -150,7 +154,8 @@ Engine initialize(const LayerStack& model, const Config& config, const World& wo
                          .max_live_numel = config.zero_optimization.stage3_max_live_parameters},
       options.seed, initial_values(options.weights_folder, model));
   p.calls = std::make_unique<zero::UnitCalls>(*p.parameters);
-  p.optimizer = std::make_unique<zero::ShardedOptimizer>(*p.rule, p.plan, *p.parameters, p.group->rank(), std::move(groups));
+  p.optimizer =
+      std::make_unique<zero::ShardedOptimizer>(*p.rule, p.plan, *p.parameters, p.group->rank(), std::move(groups));
   p.reducer = std::make_unique<zero::GradientReducer>(
       *p.group, p.plan, p.parameters->leaves(),
       zero::ReducerOptions{.accumulation = config.gradient_accumulation_steps,

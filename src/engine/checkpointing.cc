@@ -30,10 +30,8 @@ void for_each_piece(const Engine::Parts& parts, bool all, const Body& body) {
     if (!owned && !(all && parts.plan.updates_everything())) continue;
     const plan::Parameter& parameter = parts.plan.table.parameters[static_cast<size_t>(segment.parameter)];
     const auto piece_of = [&](const at::Tensor& values) {
-      return Piece{.parameter = parameter.name,
-                   .shape = parameter.shape,
-                   .offset = segment.parameter_begin,
-                   .values = values};
+      return Piece{
+          .parameter = parameter.name, .shape = parameter.shape, .offset = segment.parameter_begin, .values = values};
     };
     body(std::string(), piece_of(parts.parameters->values(segment)));
     for (size_t state = 0; state < names.size(); ++state)
@@ -103,13 +101,14 @@ void check_loadable(const Engine::Parts& parts, const checkpoint::Reader& reader
                                       reader.path(), state.group_steps.size(), parts.optimizer->groups().size()));
   // The data position in samples does not depend on how a batch is cut into ranks and micro-batches.
   if (state.samples % micro_step_samples(parts) != 0)
-    throw CheckpointError(fmt::format("{}: stands at sample {}, where no micro-batch of {} samples over all ranks starts",
-                                      reader.path(), state.samples, micro_step_samples(parts)));
+    throw CheckpointError(
+        fmt::format("{}: stands at sample {}, where no micro-batch of {} samples over all ranks starts", reader.path(),
+                    state.samples, micro_step_samples(parts)));
   for_each_piece(parts, /*all=*/true, [&reader](const std::string& name, const Piece& piece) {
     const auto saved = reader.parameters().find(piece.parameter);
     if (saved == reader.parameters().end() || !reader.has(piece.parameter, name))
-      throw CheckpointError(fmt::format("{}: has no {}{} of {}; it was written by another model or optimizer", reader.path(),
-                                        name.empty() ? "weights" : "state ", name, piece.parameter));
+      throw CheckpointError(fmt::format("{}: has no {}{} of {}; it was written by another model or optimizer",
+                                        reader.path(), name.empty() ? "weights" : "state ", name, piece.parameter));
     if (saved->second != piece.shape)
       throw CheckpointError(fmt::format("{}: {} has shape [{}], the model's is [{}]", reader.path(), piece.parameter,
                                         fmt::join(saved->second, ", "), fmt::join(piece.shape, ", ")));
@@ -176,8 +175,8 @@ void Engine::export_weights(const std::string& directory) {
     for (size_t index = 0; index < table.parameters.size(); ++index) {
       if (table.parameters[index].unit != static_cast<int>(unit) || parts.group->rank() != 0) continue;
       const at::Tensor values = parts.parameters->leaves()[index].detach();
-      weights.push_back({.name = table.parameters[index].name,
-                         .values = parts.parameters->sharded() ? values.clone() : values});
+      weights.push_back(
+          {.name = table.parameters[index].name, .values = parts.parameters->sharded() ? values.clone() : values});
     }
     parts.parameters->release(static_cast<int>(unit));
   }

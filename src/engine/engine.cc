@@ -46,12 +46,13 @@ void Engine::backward(const at::Tensor& loss) {
 }
 
 void Engine::step() {
-  if (parts_->phase != Parts::Phase::backward_done)
-    throw ConfigError("step() was called without a backward before it");
+  if (parts_->phase != Parts::Phase::backward_done) throw ConfigError("step() was called without a backward before it");
   parts_->phase = Parts::Phase::idle;
   ++parts_->micro_steps;
-  if (is_gradient_accumulation_boundary()) engine::run_step(*parts_);
-  else ++parts_->micro_batch;
+  if (is_gradient_accumulation_boundary())
+    engine::run_step(*parts_);
+  else
+    ++parts_->micro_batch;
 }
 
 bool Engine::is_gradient_accumulation_boundary() const {

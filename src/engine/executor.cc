@@ -37,15 +37,22 @@ StepReport run_instructions(Engine::Parts& parts, Engine& engine, const Loader& 
   at::Tensor loss;
   for (const plan::Instruction& instruction : parts.plan.instructions) {
     switch (instruction.kind) {
-      case Kind::load: batch = loader.at(parts.micro_steps); break;
-      case Kind::forward: loss = engine.forward(batch.input, batch.target); break;
+      case Kind::load:
+        batch = loader.at(parts.micro_steps);
+        break;
+      case Kind::forward:
+        loss = engine.forward(batch.input, batch.target);
+        break;
       case Kind::backward:
         engine.backward(loss);
         loss.reset();
         if (!engine.is_gradient_accumulation_boundary()) engine.step();
         break;
-      case Kind::reduce: break;  // Runs within the last backward; the update waits for it.
-      case Kind::update: engine.step(); break;
+      case Kind::reduce:
+        break;  // Runs within the last backward; the update waits for it.
+      case Kind::update:
+        engine.step();
+        break;
     }
   }
   return *parts.last_report;

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "lockstep/config.h"
 #include "lockstep/communicator.h"
+#include "lockstep/config.h"
 #include "lockstep/engine.h"
 #include "lr/schedule.h"
 #include "monitor/timers.h"

@@ -94,7 +94,8 @@ StepReport run_step(Engine::Parts& parts) {
   const auto timing = parts.timers.time(monitor::Phase::step);
   if (!report.skipped) {
     // Clip and update in one pass over each slice.
-    const double divisor = precision::gradient_divisor(report.grad_norm, parts.config.gradient_clipping, report.loss_scale);
+    const double divisor =
+        precision::gradient_divisor(report.grad_norm, parts.config.gradient_clipping, report.loss_scale);
     int group_index = 0;
     parts.optimizer->update(*parts.reducer, [&](const zero::ParameterGroup& group) {
       const lr::Rates rates = parts.schedule->at(parts.applied_steps - 1, group.lr, group_index++);

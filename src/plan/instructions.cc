@@ -21,11 +21,21 @@ std::string describe(const std::vector<Instruction>& instructions) {
   for (const Instruction& instruction : instructions) {
     if (!text.empty()) text += ", ";
     switch (instruction.kind) {
-      case Kind::load: text += fmt::format("load {}", instruction.micro_batch); break;
-      case Kind::forward: text += fmt::format("forward {}", instruction.micro_batch); break;
-      case Kind::backward: text += fmt::format("backward {}", instruction.micro_batch); break;
-      case Kind::reduce: text += "reduce"; break;
-      case Kind::update: text += "update"; break;
+      case Kind::load:
+        text += fmt::format("load {}", instruction.micro_batch);
+        break;
+      case Kind::forward:
+        text += fmt::format("forward {}", instruction.micro_batch);
+        break;
+      case Kind::backward:
+        text += fmt::format("backward {}", instruction.micro_batch);
+        break;
+      case Kind::reduce:
+        text += "reduce";
+        break;
+      case Kind::update:
+        text += "update";
+        break;
     }
   }
   return text;

@@ -33,8 +33,7 @@ std::vector<Bucket> make_buckets(const std::vector<UnitLayout>& layouts, int wor
       if (buckets.back().slice_numel >= limit) buckets.emplace_back();
       Bucket& bucket = buckets.back();
       const int64_t numel = std::min(slice_numel - begin, limit - bucket.slice_numel);
-      bucket.pieces.push_back(
-          {.unit = unit, .slice_begin = begin, .numel = numel, .bucket_begin = bucket.slice_numel});
+      bucket.pieces.push_back({.unit = unit, .slice_begin = begin, .numel = numel, .bucket_begin = bucket.slice_numel});
       bucket.slice_numel += numel;
       begin += numel;
     }

@@ -22,7 +22,7 @@ struct Placement {
 struct UnitLayout {
   std::vector<Placement> placements{};
   int64_t slice_numel = 0;  ///< A multiple of kBlockNumel; 0 where the unit trains nothing.
-  int64_t numel = 0;        ///< slice_numel times the number of ranks; what exceeds the parameters is padding, always zero.
+  int64_t numel = 0;  ///< slice_numel times the number of ranks; what exceeds the parameters is padding, always zero.
 
   bool operator==(const UnitLayout&) const = default;
 };
@@ -50,10 +50,10 @@ struct Segment {
   int parameter = 0;
   int64_t parameter_begin = 0;  ///< A multiple of kBlockNumel.
   int64_t numel = 0;
-  int64_t unit_begin = 0;       ///< In the unit's flat storage.
+  int64_t unit_begin = 0;  ///< In the unit's flat storage.
   int bucket = 0;
   int owner = 0;
-  int64_t bucket_begin = 0;     ///< In the whole bucket: owner * slice_numel + position.
+  int64_t bucket_begin = 0;  ///< In the whole bucket: owner * slice_numel + position.
 
   bool operator==(const Segment&) const = default;
 };

@@ -11,9 +11,9 @@ struct Parameter {
   std::string name{};
   std::vector<int64_t> shape{};
   int64_t numel = 0;
-  int unit = 0;               ///< Index into ParameterTable::units.
+  int unit = 0;  ///< Index into ParameterTable::units.
   bool requires_grad = true;
-  bool decay = true;          ///< False: exempt from weight decay.
+  bool decay = true;  ///< False: exempt from weight decay.
 
   bool operator==(const Parameter&) const = default;
 };

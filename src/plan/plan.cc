@@ -21,8 +21,10 @@ MemoryPrediction predict_memory(const Plan& plan) {
   for (const UnitLayout& layout : plan.layouts) trained += layout.numel * kFloatBytes;
   int64_t gradients = 0;
   for (const Parameter& parameter : plan.table.parameters) {
-    if (parameter.requires_grad) gradients += parameter.numel * kFloatBytes;
-    else memory.parameters += base::round_up(parameter.numel, kBlockNumel) * kFloatBytes;
+    if (parameter.requires_grad)
+      gradients += parameter.numel * kFloatBytes;
+    else
+      memory.parameters += base::round_up(parameter.numel, kBlockNumel) * kFloatBytes;
   }
   memory.parameters += held(trained, plan.options.shard.parameters);
   if (plan.options.shard.parameters && !alone) {
@@ -72,7 +74,8 @@ Plan make_plan(ParameterTable table, const PlanOptions& options) {
   plan.layouts = make_unit_layouts(plan.table, options.world_size);
   plan.buckets = make_buckets(plan.layouts, options.world_size, options.bucket_numel);
   plan.segments = make_segments(plan.table, plan.layouts, plan.buckets, options.world_size);
-  if (!plan.updates_everything() && !options.shard.parameters) plan.gathers = make_gathers(plan.layouts, options.gather_numel);
+  if (!plan.updates_everything() && !options.shard.parameters)
+    plan.gathers = make_gathers(plan.layouts, options.gather_numel);
   plan.instructions = plain_schedule(options.accumulation);
   plan.memory = predict_memory(plan);
   plan.sent_bytes_per_step = predict_sent_bytes(plan);
@@ -90,8 +93,8 @@ uint64_t Plan::hash() const {
   mix(static_cast<uint64_t>(options.world_size));
   mix(static_cast<uint64_t>(options.accumulation));
   mix(static_cast<uint64_t>(options.wire_bytes));
-  for (const bool flag : {options.shard.optimizer, options.shard.gradients, options.shard.parameters,
-                          reduces_each_micro_batch()})
+  for (const bool flag :
+       {options.shard.optimizer, options.shard.gradients, options.shard.parameters, reduces_each_micro_batch()})
     mix(flag ? 1 : 0);
   for (const GatherGroup& group : gathers) mix(static_cast<uint64_t>(group.slice_numel));
   for (const Parameter& parameter : table.parameters) {
@@ -146,12 +149,10 @@ std::string to_json_text(const Plan& plan) {
   json["parameters"] = plan.table.numel();
   json["accumulation"] = plan.options.accumulation;
   json["hash"] = fmt::format("{:016x}", plan.hash());
-  json["bytes_per_rank"] = {{"parameters", plan.memory.parameters},
-                            {"whole_units", plan.memory.whole_units},
-                            {"gradients", plan.memory.gradients},
-                            {"reduction_buffers", plan.memory.reduction_buffers},
-                            {"optimizer", plan.memory.optimizer},
-                            {"total", plan.memory.total()}};
+  json["bytes_per_rank"] = {
+      {"parameters", plan.memory.parameters}, {"whole_units", plan.memory.whole_units},
+      {"gradients", plan.memory.gradients},   {"reduction_buffers", plan.memory.reduction_buffers},
+      {"optimizer", plan.memory.optimizer},   {"total", plan.memory.total()}};
   json["sent_bytes_per_step"] = plan.sent_bytes_per_step;
   for (size_t unit = 0; unit < plan.layouts.size(); ++unit)
     json["units"].push_back({{"name", plan.table.units[unit]},

@@ -26,10 +26,10 @@ struct PlanOptions {
   int64_t accumulation = 1;
   Sharding shard{};
   bool reduce_each_micro_batch = false;  ///< Else once a step, after the ranks' own sums.
-  int64_t bucket_numel = 0;       ///< Elements over all owners; at least one block per owner is taken.
-  int64_t gather_numel = 0;       ///< Elements of updated weights gathered in one transfer; larger units go alone.
-  int64_t wire_bytes = 4;         ///< Per gradient element on the wire.
-  int64_t optimizer_states = 2;   ///< fp32 values per parameter that the optimizer keeps.
+  int64_t bucket_numel = 0;              ///< Elements over all owners; at least one block per owner is taken.
+  int64_t gather_numel = 0;      ///< Elements of updated weights gathered in one transfer; larger units go alone.
+  int64_t wire_bytes = 4;        ///< Per gradient element on the wire.
+  int64_t optimizer_states = 2;  ///< fp32 values per parameter that the optimizer keeps.
 
   bool operator==(const PlanOptions&) const = default;
 };
@@ -37,9 +37,9 @@ struct PlanOptions {
 /// Bytes of one rank, by what they hold.
 struct MemoryPrediction {
   int64_t parameters = 0;
-  int64_t whole_units = 0;       ///< Gathered at a time, where parameters are sharded.
-  int64_t gradients = 0;         ///< As backward leaves them, or the slices of their means.
-  int64_t reduction_buffers = 0; ///< Buckets; they also accumulate where accumulation needs it.
+  int64_t whole_units = 0;        ///< Gathered at a time, where parameters are sharded.
+  int64_t gradients = 0;          ///< As backward leaves them, or the slices of their means.
+  int64_t reduction_buffers = 0;  ///< Buckets; they also accumulate where accumulation needs it.
   int64_t optimizer = 0;
 
   bool operator==(const MemoryPrediction&) const = default;
@@ -56,8 +56,8 @@ struct Plan {
   std::vector<Segment> segments{};
   std::vector<GatherGroup> gathers{};  ///< After an update by slices; empty where there is none.
   std::vector<Instruction> instructions{};
-  MemoryPrediction memory{};       ///< Per rank.
-  int64_t sent_bytes_per_step = 0; ///< Per rank: gradients, and weights where they are gathered.
+  MemoryPrediction memory{};        ///< Per rank.
+  int64_t sent_bytes_per_step = 0;  ///< Per rank: gradients, and weights where they are gathered.
 
   bool operator==(const Plan&) const = default;
   /// True where gradients need no buckets: one rank, one micro-batch; the update reads them where backward left them.
@@ -68,7 +68,8 @@ struct Plan {
   }
   /// True where buckets are filled, reduced and given back; else they stay, one for all gradients of a rank.
   [[nodiscard]] bool buckets_are_transient() const {
-    return options.shard.gradients && options.world_size > 1 && (options.accumulation == 1 || reduces_each_micro_batch());
+    return options.shard.gradients && options.world_size > 1 &&
+           (options.accumulation == 1 || reduces_each_micro_batch());
   }
   /// True where a rank updates every element, with states for all; else its own segments only.
   [[nodiscard]] bool updates_everything() const { return !options.shard.optimizer || options.world_size == 1; }

@@ -83,9 +83,9 @@ void GatheredUnits::start_gather(int unit) {
   it.under_way = true;
   live_numel_ += numel;
   ahead_numel_ += numel;
-  it.gathering = comm::start_all_gather(group_, it.slice, it.whole,
-                                        {.tag = kUnitTag + static_cast<uint32_t>(unit),
-                                         .what = plan_.table.units[static_cast<size_t>(unit)]});
+  it.gathering = comm::start_all_gather(
+      group_, it.slice, it.whole,
+      {.tag = kUnitTag + static_cast<uint32_t>(unit), .what = plan_.table.units[static_cast<size_t>(unit)]});
 }
 
 void GatheredUnits::finish_gather(int unit) {

@@ -45,7 +45,7 @@ class GatheredUnits {
   struct Unit {
     UnitStorage storage;
     at::Tensor slice{};
-    at::Tensor whole{};   ///< Defined while gathered or under way.
+    at::Tensor whole{};  ///< Defined while gathered or under way.
     int leases = 0;
     bool under_way = false;
     Handle gathering{};

@@ -51,8 +51,8 @@ GradientReducer::GradientReducer(Communicator& group, const plan::Plan& plan, st
       const plan::Bucket& bucket = plan.buckets[index];
       if (!plan.buckets_are_transient()) open_bucket(index);
       if (slices) slices_.push_back(at::zeros({bucket.slice_numel}, at::kFloat));
-      bucket_names_.push_back(fmt::format("gradients of {}",
-                                          plan.table.units[static_cast<size_t>(bucket.pieces.front().unit)]));
+      bucket_names_.push_back(
+          fmt::format("gradients of {}", plan.table.units[static_cast<size_t>(bucket.pieces.front().unit)]));
     }
   }
   on_gradient_ready(leaves_, &on_ready_);
@@ -123,8 +123,10 @@ void GradientReducer::store(int parameter, const at::Tensor* gradient) {
     const bool first = micro_batch_ == 0 || plan_.reduces_each_micro_batch();
     if (source.defined()) {
       const float* from = source.const_data_ptr<float>() + segment.parameter_begin;
-      if (first) std::memcpy(into, from, numel * sizeof(float));
-      else kernels::accumulate(into, from, segment.numel);
+      if (first)
+        std::memcpy(into, from, numel * sizeof(float));
+      else
+        kernels::accumulate(into, from, segment.numel);
     } else if (first) {
       std::memset(into, 0, numel * sizeof(float));
     }
@@ -145,8 +147,10 @@ void GradientReducer::count_ready(int parameter) {
 void GradientReducer::start_full_buckets() {
   const auto bucket_count = static_cast<int>(plan_.buckets.size());
   while (next_bucket_ < bucket_count && waiting_for_[static_cast<size_t>(next_bucket_)] == 0) {
-    if (worker_.joinable()) enqueue(next_bucket_);
-    else reduce_bucket(next_bucket_);
+    if (worker_.joinable())
+      enqueue(next_bucket_);
+    else
+      reduce_bucket(next_bucket_);
     ++next_bucket_;
   }
 }
@@ -196,7 +200,8 @@ const float* GradientReducer::gradient(const plan::Segment& segment) const {
   const auto bucket = static_cast<size_t>(segment.bucket);
   if (plan_.updates_everything() || slices_.empty())
     return buckets_[bucket].const_data_ptr<float>() + segment.bucket_begin;
-  return slices_[bucket].const_data_ptr<float>() + segment.bucket_begin - segment.owner * plan_.buckets[bucket].slice_numel;
+  return slices_[bucket].const_data_ptr<float>() + segment.bucket_begin -
+         segment.owner * plan_.buckets[bucket].slice_numel;
 }
 
 at::Tensor GradientReducer::own_part(size_t bucket) const {

@@ -37,8 +37,8 @@ struct ReducedNorm {
 
 /// Turns the gradients that backward leaves on every rank into their mean over ranks.  Backward fills buckets in the
 /// planned order; a full bucket is reduced when all before it have been started, so that every rank issues the same
-/// transfers in the same order.  The plan says what a rank keeps: all means (an all-gather follows), or those of its own
-/// slices, in buckets that stay or in slices while buckets are given back at once (Plan::buckets_are_transient).
+/// transfers in the same order.  The plan says what a rank keeps: all means (an all-gather follows), or those of its
+/// own slices, in buckets that stay or in slices while buckets are given back at once (Plan::buckets_are_transient).
 /// With one rank and one micro-batch nothing is copied.  A parameter without a gradient counts as zeros.
 ///
 /// start_micro_batch, finish_micro_batch and finish are called by the thread that runs backward.  After a CommError the
@@ -90,7 +90,8 @@ class GradientReducer {
   std::function<void(int)> on_ready_;
 
   // The thread that runs backward.
-  std::vector<at::Tensor> buckets_;  ///< [world_size * slice_numel] each; undefined while a transient one is not filled.
+  std::vector<at::Tensor>
+      buckets_;  ///< [world_size * slice_numel] each; undefined while a transient one is not filled.
   std::vector<at::Tensor> in_place_;
   std::vector<bool> fired_;
   std::vector<int> waiting_for_;
@@ -98,7 +99,7 @@ class GradientReducer {
   int next_bucket_ = 0;
 
   // The thread that reduces; the other one may read them after finish().
-  std::vector<at::Tensor> slices_;  ///< Own means, [slice_numel] each, where they do not stay in the buckets.
+  std::vector<at::Tensor> slices_;     ///< Own means, [slice_numel] each, where they do not stay in the buckets.
   std::vector<int> non_finite_ranks_;  ///< By bucket; -1 for none.
   ReducedNorm norm_;
 

@@ -17,8 +17,8 @@ constexpr uint32_t kWeightsTag = 3;
 
 }  // namespace
 
-ParameterStore::ParameterStore(const LayerStack& model, Communicator& group, const plan::Plan& plan, GatherLimits limits,
-                               uint64_t seed, const InitialValues& initial)
+ParameterStore::ParameterStore(const LayerStack& model, Communicator& group, const plan::Plan& plan,
+                               GatherLimits limits, uint64_t seed, const InitialValues& initial)
     : group_(group), plan_(plan), leaves_(plan.table.parameters.size()) {
   if (plan.options.shard.parameters && group.size() > 1) units_ = std::make_unique<GatheredUnits>(group, plan, limits);
   int unit = 0;
@@ -75,8 +75,10 @@ void ParameterStore::gather_units(const plan::GatherGroup& gather) {
     for (const int unit : gather.units) {
       at::Tensor part = part_of(unit, owner);
       at::Tensor place = all.select(0, owner).narrow(0, at, part.numel());
-      if (into_buffer) place.copy_(part);
-      else part.copy_(place);
+      if (into_buffer)
+        place.copy_(part);
+      else
+        part.copy_(place);
       at += part.numel();
     }
   };
@@ -94,14 +96,17 @@ at::Tensor ParameterStore::place_of(int parameter, int64_t offset) const {
 
 void ParameterStore::build_layer(Layer& layer, int unit, uint64_t seed, const InitialValues& initial) {
   const plan::UnitLayout& layout = plan_.layouts[static_cast<size_t>(unit)];
-  if (sharded()) units_->start_initialization(unit);
-  else flats_.push_back(at::zeros({layout.numel}, at::kFloat));
+  if (sharded())
+    units_->start_initialization(unit);
+  else
+    flats_.push_back(at::zeros({layout.numel}, at::kFloat));
   leased_with_.push_back({unit});
   std::unordered_map<int, int64_t> offsets;
   for (const plan::Placement& placement : layout.placements) offsets[placement.parameter] = placement.offset;
 
   std::unordered_map<std::string, int> index_of;
-  for (size_t i = 0; i < plan_.table.parameters.size(); ++i) index_of[plan_.table.parameters[i].name] = static_cast<int>(i);
+  for (size_t i = 0; i < plan_.table.parameters.size(); ++i)
+    index_of[plan_.table.parameters[i].name] = static_cast<int>(i);
 
   std::vector<at::Tensor> parameters;
   for (const ParameterSpec& spec : layer.describe()) {

@@ -16,19 +16,19 @@
 
 namespace lockstep::zero {
 
-/// Copies a parameter's first values into a contiguous fp32 tensor and returns true, or returns false to leave it to the
-/// layer's own initialization.
+/// Copies a parameter's first values into a contiguous fp32 tensor and returns true, or returns false to leave it to
+/// the layer's own initialization.
 using InitialValues = std::function<bool(const std::string& name, const at::Tensor& into)>;
 
-/// Owns a model's parameters: one flat storage per unit, of which every parameter is a view that starts on a block of 64
-/// elements.  Builds the layers on those views.  Where the plan shards parameters, a rank keeps its slice of each unit
-/// and whole units are leased.  Used by one thread.
+/// Owns a model's parameters: one flat storage per unit, of which every parameter is a view that starts on a block of
+/// 64 elements.  Builds the layers on those views.  Where the plan shards parameters, a rank keeps its slice of each
+/// unit and whole units are leased.  Used by one thread.
 class ParameterStore {
  public:
-  /// Builds `model` layer by layer; sharded, no more than one layer is whole at a time.  Values come from `initial` where
-  /// it has them, else from (seed, name).  `group` and `plan` must outlive the store.
-  ParameterStore(const LayerStack& model, Communicator& group, const plan::Plan& plan, GatherLimits limits, uint64_t seed,
-                 const InitialValues& initial);
+  /// Builds `model` layer by layer; sharded, no more than one layer is whole at a time.  Values come from `initial`
+  /// where it has them, else from (seed, name).  `group` and `plan` must outlive the store.
+  ParameterStore(const LayerStack& model, Communicator& group, const plan::Plan& plan, GatherLimits limits,
+                 uint64_t seed, const InitialValues& initial);
 
   /// The autograd leaves, in the table's order.
   [[nodiscard]] std::span<const at::Tensor> leaves() const { return leaves_; }

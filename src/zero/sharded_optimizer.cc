@@ -27,16 +27,13 @@ std::vector<ParameterGroup> make_groups(const plan::ParameterTable& table, doubl
 
 ShardedOptimizer::ShardedOptimizer(const optim::Optimizer& rule, const plan::Plan& plan,
                                    const ParameterStore& parameters, int rank, std::vector<ParameterGroup> groups)
-    : rule_(rule),
-      plan_(plan),
-      groups_(std::move(groups)),
-      state_names_(rule.state_names()),
-      chunks_(groups_.size()) {
+    : rule_(rule), plan_(plan), groups_(std::move(groups)), state_names_(rule.state_names()), chunks_(groups_.size()) {
   const bool everything = plan.updates_everything();
   for (const plan::UnitLayout& layout : plan.layouts) {
     auto& states = states_.emplace_back();
     for (size_t state = 0; state < state_names_.size(); ++state)
-      states.push_back(at::full({everything ? layout.numel : layout.slice_numel}, rule.initial_state(state), at::kFloat));
+      states.push_back(
+          at::full({everything ? layout.numel : layout.slice_numel}, rule.initial_state(state), at::kFloat));
   }
   std::vector<size_t> group_of(plan.table.parameters.size());
   for (size_t group = 0; group < groups_.size(); ++group)

@@ -16,7 +16,7 @@ namespace lockstep::zero {
 
 /// Parameters that share weight decay and rates.
 struct ParameterGroup {
-  double lr = 0;            ///< As the optimizer's block gives it; a schedule may replace it.
+  double lr = 0;  ///< As the optimizer's block gives it; a schedule may replace it.
   double weight_decay = 0;
   int64_t applied_steps = 0;
   std::vector<int> parameters{};  ///< Indices into the plan's table.
@@ -25,15 +25,16 @@ struct ParameterGroup {
 /// The parameters that decay, then those that do not; an empty group is left out.
 std::vector<ParameterGroup> make_groups(const plan::ParameterTable& table, double lr, double weight_decay);
 
-/// Keeps the optimizer's states of the segments that this rank updates and applies its rule to them.  Used by one thread;
-/// update() spreads the slices over LibTorch's threads, with the same bits for any number of them.
+/// Keeps the optimizer's states of the segments that this rank updates and applies its rule to them.  Used by one
+/// thread; update() spreads the slices over LibTorch's threads, with the same bits for any number of them.
 class ShardedOptimizer {
  public:
   /// Everything passed by reference must outlive it.
   ShardedOptimizer(const optim::Optimizer& rule, const plan::Plan& plan, const ParameterStore& parameters, int rank,
                    std::vector<ParameterGroup> groups);
 
-  /// One pass over every element that this rank updates (Plan::updates_everything).  context(group) says with what; groups' applied_steps are the caller's to count.
+  /// One pass over every element that this rank updates (Plan::updates_everything).  context(group) says with what;
+  /// groups' applied_steps are the caller's to count.
   void update(const GradientReducer& gradients,
               const std::function<optim::UpdateContext(const ParameterGroup&)>& context);
 

@@ -62,8 +62,9 @@ class UnitCalls::BeforeBackward final : public torch::autograd::FunctionPreHook 
   BeforeBackward(std::shared_ptr<Call> call, uint64_t sequence) : call_(std::move(call)), sequence_(sequence) {}
   torch::autograd::variable_list operator()(const torch::autograd::variable_list& gradients) override {
     if (at::GradMode::is_enabled())
-      throw ConfigError("backward with create_graph: parameters that each rank holds a slice of take part in first "
-                        "derivatives only; use zero_optimization.stage 2");
+      throw ConfigError(
+          "backward with create_graph: parameters that each rank holds a slice of take part in first "
+          "derivatives only; use zero_optimization.stage 2");
     call_->before_backward(sequence_);
     return gradients;
   }

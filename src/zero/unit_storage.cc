@@ -10,7 +10,7 @@ namespace {
 
 // LibTorch can mark a storage so that every access throws, and offers no way back: its setter is for good.  An explicit
 // instantiation may name a private member, which is how the mark is cleared again.
-template <bool c10::StorageImpl::* Member>
+template <bool c10::StorageImpl::*Member>
 struct ThrowMark {
   friend bool& throw_mark(c10::StorageImpl& storage) { return storage.*Member; }
 };
@@ -21,8 +21,9 @@ template struct ThrowMark<&c10::StorageImpl::throw_on_immutable_data_ptr_>;
 
 UnitStorage::UnitStorage(int64_t numel, std::string unit)
     : numel_(numel),
-      released_message_("the parameters of " + unit + " are released: each rank holds its slice only, and they are whole "
-                        "while the unit runs and inside Engine::gathered()"),
+      released_message_("the parameters of " + unit +
+                        " are released: each rank holds its slice only, and they are whole "
+                        "while the unit's forward or backward runs"),
       storage_(c10::Storage::use_byte_size_t(), static_cast<size_t>(numel) * sizeof(float),
                c10::DataPtr(nullptr, c10::Device(c10::kCPU)), /*allocator=*/nullptr, /*resizable=*/false) {
   release();
@@ -43,8 +44,8 @@ void UnitStorage::fill(const at::Tensor& slot) {
   // The slot lives as long as the storage points at it.
   auto kept = std::make_unique<at::Tensor>(slot);
   void* const data = slot.mutable_data_ptr();
-  storage.set_data_ptr_noswap(c10::DataPtr(data, kept.release(), [](void* tensor) { delete static_cast<at::Tensor*>(tensor); },
-                                           c10::Device(c10::kCPU)));
+  storage.set_data_ptr_noswap(c10::DataPtr(
+      data, kept.release(), [](void* tensor) { delete static_cast<at::Tensor*>(tensor); }, c10::Device(c10::kCPU)));
 }
 
 void UnitStorage::release() {

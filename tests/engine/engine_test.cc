@@ -45,7 +45,8 @@ TEST_P(StageZeroTest, TrainsAsOneProcessDoes) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Cross, StageZeroTest,
-                         testing::Combine(testing::Values(1, 2, 3, 4), testing::Values(1, 3), testing::Values(0, 1, 2, 3)));
+                         testing::Combine(testing::Values(1, 2, 3, 4), testing::Values(1, 3),
+                                          testing::Values(0, 1, 2, 3)));
 
 TEST(EngineTest, BucketsAndOverlapDoNotChangeABit) {
   const std::string base = R"(, "zero_optimization": {"stage": 0, "reduce_bucket_size": )";

@@ -15,8 +15,8 @@ namespace {
 using namespace testing_models;
 
 struct Outcome {
-  std::vector<double> numbers{};                        ///< Loss and norm of every step.
-  std::map<std::string, std::vector<float>> values{};   ///< Weights and optimizer states, by name.
+  std::vector<double> numbers{};                       ///< Loss and norm of every step.
+  std::map<std::string, std::vector<float>> values{};  ///< Weights and optimizer states, by name.
 };
 
 bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
@@ -67,8 +67,9 @@ Outcome outcome(const TinyOptions& model, int world, int64_t accumulation, const
 
 std::string zero_text(int stage, int64_t bucket, bool overlap, const char* reduce_at) {
   return R"(, "zero_optimization": {"stage": )" + std::to_string(stage) + R"(, "reduce_bucket_size": )" +
-         std::to_string(bucket) + R"(, "allgather_bucket_size": )" + std::to_string(2 * bucket) + R"(, "overlap_comm": )" +
-         (overlap ? "true" : "false") + R"(}, "lockstep": {"reduce_at": ")" + reduce_at + "\"}";
+         std::to_string(bucket) + R"(, "allgather_bucket_size": )" + std::to_string(2 * bucket) +
+         R"(, "overlap_comm": )" + (overlap ? "true" : "false") + R"(}, "lockstep": {"reduce_at": ")" + reduce_at +
+         "\"}";
 }
 
 class StagesTest : public testing::TestWithParam<std::tuple<int /*world*/, int /*accumulation*/, int /*model*/>> {};
@@ -81,20 +82,24 @@ TEST_P(StagesTest, AreBitIdentical) {
     // Sampled so that every stage meets every bucket size and both overlaps, over all models and ranks.
     int round = world + accumulation + variant;
     for (const int stage : {0, 1, 2, 3}) {
-      for (const int64_t bucket : {round % 2 == 0 ? int64_t{1} : int64_t{7}, (round + stage) % 2 == 0 ? int64_t{64} : int64_t{1000000}}) {
+      for (const int64_t bucket :
+           {round % 2 == 0 ? int64_t{1} : int64_t{7}, (round + stage) % 2 == 0 ? int64_t{64} : int64_t{1000000}}) {
         const bool overlap = (++round / 2 + stage) % 2 == 0;
         const Outcome got = outcome(model, world, accumulation, zero_text(stage, bucket, overlap, reduce_at));
-        const std::string about = "stage " + std::to_string(stage) + " bucket " + std::to_string(bucket) + " " + reduce_at;
+        const std::string about =
+            "stage " + std::to_string(stage) + " bucket " + std::to_string(bucket) + " " + reduce_at;
         EXPECT_EQ(got.numbers, expected.numbers) << about;
         ASSERT_EQ(got.values.size(), expected.values.size()) << about;
-        for (const auto& [name, values] : expected.values) EXPECT_TRUE(same_bits(got.values.at(name), values)) << about << " " << name;
+        for (const auto& [name, values] : expected.values)
+          EXPECT_TRUE(same_bits(got.values.at(name), values)) << about << " " << name;
       }
     }
   }
 }
 
 INSTANTIATE_TEST_SUITE_P(Cross, StagesTest,
-                         testing::Combine(testing::Values(1, 2, 3, 4), testing::Values(1, 3), testing::Values(0, 1, 2, 3)));
+                         testing::Combine(testing::Values(1, 2, 3, 4), testing::Values(1, 3),
+                                          testing::Values(0, 1, 2, 3)));
 
 TEST(StagesTest, AutomaticReductionFollowsTheStage) {
   // Stages 0-1 reduce once a step, 2-3 at every micro-batch: the same mean within rounding.
@@ -102,7 +107,8 @@ TEST(StagesTest, AutomaticReductionFollowsTheStage) {
   const Outcome each = outcome({}, 3, 3, R"(, "zero_optimization": {"stage": 2})");
   EXPECT_EQ(once.numbers, outcome({}, 3, 3, zero_text(0, 64, true, "boundary")).numbers);
   EXPECT_EQ(each.numbers, outcome({}, 3, 3, zero_text(0, 64, true, "micro_batch")).numbers);
-  for (size_t i = 0; i < once.numbers.size(); ++i) EXPECT_NEAR(once.numbers[i], each.numbers[i], 1e-5 * once.numbers[i]);
+  for (size_t i = 0; i < once.numbers.size(); ++i)
+    EXPECT_NEAR(once.numbers[i], each.numbers[i], 1e-5 * once.numbers[i]);
 }
 
 }  // namespace

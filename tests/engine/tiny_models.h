@@ -10,9 +10,17 @@ namespace lockstep::testing_models {
 class TanhLayer final : public Layer {
  public:
   TanhLayer(std::string name, int64_t in, int64_t out, std::shared_ptr<bool> training, double dropout, bool frozen)
-      : name_(std::move(name)), in_(in), out_(out), training_(std::move(training)), dropout_(dropout), frozen_(frozen) {}
+      : name_(std::move(name)),
+        in_(in),
+        out_(out),
+        training_(std::move(training)),
+        dropout_(dropout),
+        frozen_(frozen) {}
   std::vector<ParameterSpec> describe() const override {
-    return {{.name = name_ + ".weight", .shape = {out_, in_}, .initialization = {.deviation = 0.5}, .requires_grad = !frozen_},
+    return {{.name = name_ + ".weight",
+             .shape = {out_, in_},
+             .initialization = {.deviation = 0.5},
+             .requires_grad = !frozen_},
             {.name = name_ + ".bias",
              .shape = {out_},
              .initialization = {.kind = Initialization::Kind::zeros},
@@ -41,8 +49,9 @@ class Classifier final : public LossLayer {
   Classifier(int64_t in, int64_t classes, std::string tied_to, bool use_shift)
       : in_(in), classes_(classes), tied_to_(std::move(tied_to)), use_shift_(use_shift) {}
   std::vector<ParameterSpec> describe() const override {
-    return {{.name = "head.weight", .shape = {classes_, in_}, .initialization = {.deviation = 0.5}, .tied_to = tied_to_},
-            {.name = "head.shift", .shape = {1}, .initialization = {.kind = Initialization::Kind::ones}}};
+    return {
+        {.name = "head.weight", .shape = {classes_, in_}, .initialization = {.deviation = 0.5}, .tied_to = tied_to_},
+        {.name = "head.shift", .shape = {1}, .initialization = {.kind = Initialization::Kind::ones}}};
   }
   void build(std::span<const at::Tensor> parameters) override {
     weight_ = parameters[0];
@@ -66,7 +75,7 @@ class Classifier final : public LossLayer {
 struct TinyOptions {
   double dropout = 0;
   bool frozen_middle = false;
-  bool tied = false;        ///< The head's weight is the last layer's.
+  bool tied = false;  ///< The head's weight is the last layer's.
   bool unused_shift = false;
 };
 
@@ -78,8 +87,8 @@ inline LayerStack tiny(const TinyOptions& options = {}) {
   if (options.frozen_middle)
     model.layers.push_back(std::make_shared<TanhLayer>("middle", 7, 7, model.training, 0.0, true));
   if (options.tied) model.layers.push_back(std::make_shared<TanhLayer>("last", 7, 7, model.training, 0.0, false));
-  model.head = std::make_shared<Classifier>(7, options.tied ? 7 : 3, options.tied ? "last.weight" : "",
-                                            !options.unused_shift);
+  model.head =
+      std::make_shared<Classifier>(7, options.tied ? 7 : 3, options.tied ? "last.weight" : "", !options.unused_shift);
   return model;
 }
 

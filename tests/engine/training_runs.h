@@ -24,8 +24,8 @@ inline Batch global_batch(int64_t step) {
 
 inline std::string config_text(int64_t micro, int64_t accumulation, const std::string& more = "") {
   return R"({"train_micro_batch_size_per_gpu": )" + std::to_string(micro) + R"(, "gradient_accumulation_steps": )" +
-         std::to_string(accumulation) + R"(, "optimizer": {"type": "AdamW", "params": {"lr": 0.05, "weight_decay": 0.1}})" +
-         more + "}";
+         std::to_string(accumulation) +
+         R"(, "optimizer": {"type": "AdamW", "params": {"lr": 0.05, "weight_decay": 0.1}})" + more + "}";
 }
 
 inline Engine make_engine(const LayerStack& model, Communicator& group, const std::string& text,

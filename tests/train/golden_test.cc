@@ -72,7 +72,7 @@ TEST_P(GoldenTest, MatchesDeepSpeed) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Cases, GoldenTest, testing::Values("z0-adamw", "warmupdecay", "onecycle"),
+INSTANTIATE_TEST_SUITE_P(Cases, GoldenTest, testing::Values("z0-adamw", "z1-adamw-accum2", "z2-adam-wd", "z3-llama", "warmupdecay", "onecycle"),
                          [](const auto& param_info) {
                            std::string name = param_info.param;
                            std::replace(name.begin(), name.end(), '-', '_');
