@@ -25,7 +25,7 @@ rm -rf demo/run
 "${train[@]}" --steps "$steps"
 
 echo
-echo "Twenty more steps, resumed from the checkpoint; the schedule is past its end, so the rate stays at its floor:"
+echo "Twenty more steps, resumed from the checkpoint:"
 echo "\$ ${train[*]} --steps $((steps + 20)) --resume"
 "${train[@]}" --steps "$((steps + 20))" --resume
 echo

@@ -74,7 +74,10 @@ void declare_offload(KeyList& list, ZeroConfig& c) {
 
 void declare_stage3(KeyList& list, ZeroConfig& c) {
   list("sub_group_size", c.sub_group_size,
-       {.meaning = "Elements updated at a time; smaller means a lower peak.", .range = kAtLeastOne, .stages = "3"});
+       {.meaning = "Elements updated at a time; smaller means a lower peak.",
+        .range = kAtLeastOne,
+        .inert = "the update always goes over slices in small chunks, with no buffer of its own",
+        .stages = "3"});
   list("stage3_prefetch_bucket_size", c.stage3_prefetch_bucket_size,
        {.meaning = "Elements gathered ahead.",
         .range = kAtLeastZero,
@@ -166,11 +169,18 @@ void declare_stage3(KeyList& list, ZeroConfig& c) {
         .inert = "ranks always compare their plan before the first transfer",
         .stages = "3"});
   list("save_muon_momentum_buffer_in_memory", c.save_muon_momentum_buffer_in_memory,
-       {.meaning = "Keeps Muon's momentum on the device under NVMe offload.", .stages = "3"});
+       {.meaning = "Keeps Muon's momentum on the device under NVMe offload.",
+        .inert = "nothing is offloaded to NVMe",
+        .stages = "3"});
   list.open("leaf_module", "Modules that are gathered as one, with all inside.");
-  list("classes", c.leaf_module.classes, {.meaning = "By class name.", .stages = "3"});
-  list("names", c.leaf_module.names, {.meaning = "By module name.", .stages = "3"});
-  list("name_suffixes", c.leaf_module.name_suffixes, {.meaning = "By the end of the module's name.", .stages = "3"});
+  list("classes", c.leaf_module.classes,
+       {.meaning = "By class name.", .inert = "a layer is gathered as one unit, with all inside", .stages = "3"});
+  list("names", c.leaf_module.names,
+       {.meaning = "By module name.", .inert = "a layer is gathered as one unit, with all inside", .stages = "3"});
+  list("name_suffixes", c.leaf_module.name_suffixes,
+       {.meaning = "By the end of the module's name.",
+        .inert = "a layer is gathered as one unit, with all inside",
+        .stages = "3"});
   list.close();
 }
 

@@ -1,6 +1,7 @@
 // From values to objects: the only file that reads Config for the components.
 #include <fmt/format.h>
 
+#include "base/check.h"
 #include "comm/agreement.h"
 #include "engine/parts.h"
 #include "lockstep/error.h"
@@ -77,7 +78,7 @@ lr::ScheduleOptions schedule_options(const SchedulerConfig& config, bool optimiz
                                .max_momentum = p.cycle_max_mom.front(),
                                .decay_momentum_rate = p.decay_mom_rate};
   }
-  if (!config.type.empty()) throw ConfigError(fmt::format("scheduler.type \"{}\" is not built", config.type));
+  LOCKSTEP_CHECK(config.type.empty());  // The config refuses what is not built.
   return lr::ConstantOptions{};
 }
 
@@ -158,8 +159,7 @@ Engine initialize(const LayerStack& model, const Config& config, const World& wo
       std::make_unique<zero::ShardedOptimizer>(*p.rule, p.plan, *p.parameters, p.group->rank(), std::move(groups));
   p.reducer = std::make_unique<zero::GradientReducer>(
       *p.group, p.plan, p.parameters->leaves(),
-      zero::ReducerOptions{.accumulation = config.gradient_accumulation_steps,
-                           .overlap = config.zero_optimization.overlap_comm.value_or(true)});
+      zero::ReducerOptions{.overlap = config.zero_optimization.overlap_comm.value_or(true)});
   return Engine(std::move(parts));
 }
 

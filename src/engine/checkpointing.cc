@@ -64,7 +64,7 @@ TrainingState training_state(const Engine::Parts& parts) {
                                .shuffle = parts.data.shuffle},
                       .run = {.world_size = parts.group->size(),
                               .accumulation = parts.config.gradient_accumulation_steps,
-                              .reduce_at = parts.plan.options.reduce_each_micro_batch ? "micro_batch" : "boundary",
+                              .reduce_at = parts.plan.reduces_each_micro_batch() ? "micro_batch" : "boundary",
                               .threads_per_rank = at::get_num_threads(),
                               .simd_level = kernels::simd_level(),
                               .torch_version = built_with_torch()},
@@ -148,6 +148,7 @@ void Engine::load_checkpoint(const std::string& directory, const std::string& ta
   const TrainingState& state = reader->state();
   warn_of_differences(parts.log, state, training_state(parts));
 
+  parts.calls->finish_backward();  // No unit stays whole with the values from before.
   checkpoint::run_together(*parts.group, [&] {
     for_each_piece(parts, /*all=*/true, [&reader](const std::string& name, const Piece& piece) {
       reader->read(piece.parameter, name, piece.offset,

@@ -37,7 +37,7 @@ void Engine::backward(const at::Tensor& loss) {
   try {
     loss.backward(at::full({}, seed, loss.options().requires_grad(false)));
   } catch (...) {
-    parts_->calls->finish_backward();
+    parts_->calls->abandon_backward();
     throw;
   }
   parts_->calls->finish_backward();

@@ -15,7 +15,6 @@ constexpr int64_t kFloatBytes = 4;
 
 MemoryPrediction predict_memory(const Plan& plan) {
   MemoryPrediction memory;
-  const bool alone = plan.options.world_size == 1;
   const auto held = [&](int64_t bytes, bool sharded) { return sharded ? bytes / plan.options.world_size : bytes; };
   int64_t trained = 0;
   for (const UnitLayout& layout : plan.layouts) trained += layout.numel * kFloatBytes;
@@ -27,7 +26,7 @@ MemoryPrediction predict_memory(const Plan& plan) {
       memory.parameters += base::round_up(parameter.numel, kBlockNumel) * kFloatBytes;
   }
   memory.parameters += held(trained, plan.options.shard.parameters);
-  if (plan.options.shard.parameters && !alone) {
+  if (plan.parameters_are_sharded()) {
     // One unit that runs, the next one fetched ahead.
     std::vector<int64_t> numels;
     for (const UnitLayout& layout : plan.layouts) numels.push_back(layout.numel);
@@ -46,7 +45,7 @@ MemoryPrediction predict_memory(const Plan& plan) {
     memory.reduction_buffers = 2 * largest * (2 * plan.options.world_size - 1) * kFloatBytes;
   } else {
     memory.reduction_buffers = trained;
-    if (!alone && plan.reduces_each_micro_batch()) memory.gradients = held(trained, true);
+    if (plan.reduces_each_micro_batch()) memory.gradients = held(trained, true);
   }
   return memory;
 }
@@ -58,8 +57,12 @@ int64_t predict_sent_bytes(const Plan& plan) {
   const int64_t transfer = slices * (plan.options.world_size - 1);
   const int64_t reductions = plan.reduces_each_micro_batch() ? plan.options.accumulation : 1;
   const int64_t reduced = reductions * transfer * plan.options.wire_bytes;
-  // Whole units are gathered for forward and for backward of every micro-batch.
-  if (plan.options.shard.parameters) return reduced + 2 * plan.options.accumulation * transfer * kFloatBytes;
+  if (plan.parameters_are_sharded()) {
+    // Whole units are gathered for forward and for backward of every micro-batch; the last one stays whole in between.
+    // A unit whose parameters are tied into another is gathered again for that one, which is not counted here.
+    const int64_t kept = plan.layouts.back().slice_numel * (plan.options.world_size - 1);
+    return reduced + plan.options.accumulation * (2 * transfer - kept) * kFloatBytes;
+  }
   if (!plan.options.shard.optimizer)
     return reduced + transfer * (plan.reduces_each_micro_batch() ? kFloatBytes : plan.options.wire_bytes);
   return reduced + transfer * kFloatBytes;
@@ -74,7 +77,7 @@ Plan make_plan(ParameterTable table, const PlanOptions& options) {
   plan.layouts = make_unit_layouts(plan.table, options.world_size);
   plan.buckets = make_buckets(plan.layouts, options.world_size, options.bucket_numel);
   plan.segments = make_segments(plan.table, plan.layouts, plan.buckets, options.world_size);
-  if (!plan.updates_everything() && !options.shard.parameters)
+  if (!plan.updates_everything() && !plan.parameters_are_sharded())
     plan.gathers = make_gathers(plan.layouts, options.gather_numel);
   plan.instructions = plain_schedule(options.accumulation);
   plan.memory = predict_memory(plan);

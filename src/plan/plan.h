@@ -71,6 +71,8 @@ struct Plan {
     return options.shard.gradients && options.world_size > 1 &&
            (options.accumulation == 1 || reduces_each_micro_batch());
   }
+  /// True where a rank keeps its slice of each unit between uses, and whole units are gathered.
+  [[nodiscard]] bool parameters_are_sharded() const { return options.shard.parameters && options.world_size > 1; }
   /// True where a rank updates every element, with states for all; else its own segments only.
   [[nodiscard]] bool updates_everything() const { return !options.shard.optimizer || options.world_size == 1; }
   /// Equal plans have equal hashes on every host; ranks compare them before the first transfer.

@@ -27,7 +27,6 @@ GradientReducer::GradientReducer(Communicator& group, const plan::Plan& plan, st
     : group_(group),
       plan_(plan),
       leaves_(leaves),
-      options_(options),
       segments_of_parameter_(plan.table.parameters.size()),
       segments_of_bucket_(plan.buckets.size()),
       parameters_in_bucket_(plan.buckets.size()),
@@ -90,7 +89,7 @@ void GradientReducer::start_micro_batch(int64_t index) {
 }
 
 bool GradientReducer::reduces_now() const {
-  return plan_.reduces_each_micro_batch() || micro_batch_ == options_.accumulation - 1;
+  return plan_.reduces_each_micro_batch() || micro_batch_ == plan_.options.accumulation - 1;
 }
 
 void GradientReducer::open_bucket(size_t bucket) {
@@ -157,7 +156,8 @@ void GradientReducer::start_full_buckets() {
 
 void GradientReducer::enqueue(int bucket) {
   mutex_.lock();
-  // A fast backward waits here, so that no more than two transient buckets are full.
+  // A fast backward waits here, so that no more than two transient buckets are full.  No deadline of its own: each
+  // transfer that the worker waits for has one, and a failure ends the wait.
   while (plan_.buckets_are_transient() && bucket - reduced_ >= 2 && !first_error_) changed_.wait(mutex_);
   queue_.push_back(bucket);
   mutex_.unlock();
@@ -211,7 +211,7 @@ at::Tensor GradientReducer::own_part(size_t bucket) const {
 
 void GradientReducer::reduce_bucket(int bucket) {
   const auto index = static_cast<size_t>(bucket);
-  const bool last = micro_batch_ == options_.accumulation - 1;
+  const bool last = micro_batch_ == plan_.options.accumulation - 1;
   const at::Tensor own = own_part(index);
   // Where the means are summed over micro-batches, or outlive their bucket, they go to a slice of their own.
   const bool sums = plan_.reduces_each_micro_batch() && micro_batch_ > 0;

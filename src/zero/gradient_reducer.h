@@ -19,8 +19,7 @@
 namespace lockstep::zero {
 
 struct ReducerOptions {
-  int64_t accumulation = 1;  ///< Micro-batches a step.
-  bool overlap = true;       ///< Reduce filled buckets on a thread of the reducer's own while backward goes on.
+  bool overlap = true;  ///< Reduce filled buckets on a thread of the reducer's own while backward goes on.
 };
 
 /// A gradient that is not finite.  Rank -1: all are.
@@ -52,7 +51,7 @@ class GradientReducer {
   GradientReducer(const GradientReducer&) = delete;
   GradientReducer& operator=(const GradientReducer&) = delete;
 
-  /// Before the backward of micro-batch `index`, counted within the step.
+  /// Before the backward of micro-batch `index` of plan.options.accumulation, counted within the step.
   void start_micro_batch(int64_t index);
   /// After that backward.
   void finish_micro_batch();
@@ -82,7 +81,6 @@ class GradientReducer {
   Communicator& group_;
   const plan::Plan& plan_;
   const std::span<const at::Tensor> leaves_;
-  const ReducerOptions options_;
   std::vector<std::vector<int>> segments_of_parameter_;
   std::vector<std::vector<int>> segments_of_bucket_;
   std::vector<int> parameters_in_bucket_;  ///< How many must be ready.
@@ -90,8 +88,7 @@ class GradientReducer {
   std::function<void(int)> on_ready_;
 
   // The thread that runs backward.
-  std::vector<at::Tensor>
-      buckets_;  ///< [world_size * slice_numel] each; undefined while a transient one is not filled.
+  std::vector<at::Tensor> buckets_;  ///< [world_size * slice_numel] each; a transient one is undefined until filled.
   std::vector<at::Tensor> in_place_;
   std::vector<bool> fired_;
   std::vector<int> waiting_for_;

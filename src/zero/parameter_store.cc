@@ -20,7 +20,7 @@ constexpr uint32_t kWeightsTag = 3;
 ParameterStore::ParameterStore(const LayerStack& model, Communicator& group, const plan::Plan& plan,
                                GatherLimits limits, uint64_t seed, const InitialValues& initial)
     : group_(group), plan_(plan), leaves_(plan.table.parameters.size()) {
-  if (plan.options.shard.parameters && group.size() > 1) units_ = std::make_unique<GatheredUnits>(group, plan, limits);
+  if (plan.parameters_are_sharded()) units_ = std::make_unique<GatheredUnits>(group, plan, limits);
   int unit = 0;
   for (const auto& layer : model.layers) build_layer(*layer, unit++, seed, initial);
   build_layer(*model.head, unit++, seed, initial);

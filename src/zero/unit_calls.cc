@@ -79,7 +79,7 @@ UnitCalls::UnitCalls(ParameterStore& parameters) : parameters_(parameters), open
 }
 
 UnitCalls::~UnitCalls() {
-  finish_backward();
+  abandon_backward();
   open_->parameters = nullptr;
 }
 
@@ -103,6 +103,14 @@ std::vector<at::Tensor> UnitCalls::run(int unit, bool then_backward,
   }
   if (!(recorded && then_backward)) call->close();
   return outputs;
+}
+
+void UnitCalls::abandon_backward() noexcept {
+  try {
+    finish_backward();
+  } catch (const std::exception&) {
+    // A lost peer: whoever waits next is told.
+  }
 }
 
 void UnitCalls::finish_backward() {

@@ -17,7 +17,7 @@ namespace lockstep::zero {
 /// older than the call runs, or backward ends.  Used by one thread, which also runs backward.
 class UnitCalls {
  public:
-  /// `parameters` must outlive it.  `direction` of the next unit is known: units run in order and back.
+  /// `parameters` must outlive it.  Fetches the next unit ahead: the one after in forward, the one before in backward.
   explicit UnitCalls(ParameterStore& parameters);
   ~UnitCalls();
   UnitCalls(const UnitCalls&) = delete;
@@ -25,9 +25,13 @@ class UnitCalls {
 
   /// Runs `forward` with the unit's parameters whole.  `then_backward`: its backward is what comes next, so where
   /// gradients are recorded the unit stays whole until then.
+  /// Throws what `forward` throws, and CommError.
   std::vector<at::Tensor> run(int unit, bool then_backward, const std::function<std::vector<at::Tensor>()>& forward);
-  /// After every backward, one that threw included: ends what its calls still hold.
+  /// After every backward and before weights are replaced: ends the leases that calls still hold, and waits for units
+  /// that were fetched ahead and not leased.  Throws CommError.
   void finish_backward();
+  /// The same after a failure, of which it must not take the place: throws nothing.
+  void abandon_backward() noexcept;
 
  private:
   struct Open;

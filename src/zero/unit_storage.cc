@@ -3,6 +3,10 @@
 #include <ATen/ops/empty.h>
 #include <c10/core/StorageImpl.h>
 
+#include <algorithm>
+#include <memory>
+#include <vector>
+
 #include "base/check.h"
 
 namespace lockstep::zero {

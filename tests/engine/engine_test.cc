@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <filesystem>
+#include <fstream>
 #include <mutex>
 
 #include "engine/training_runs.h"
@@ -176,6 +177,40 @@ TEST(EngineTest, ResumeIsTheSameRun) {
       }
     });
   }
+}
+
+TEST(EngineTest, AForeignOrDamagedCheckpointChangesNothing) {
+  const std::string folder = testing::TempDir() + "lockstep_engine_foreign";
+  std::filesystem::remove_all(folder);
+  comm::run_ranks(2, [&](Communicator& group) {
+    Engine engine = make_engine(tiny(), group, config_text(6, 1));
+    run_step(engine, group, 6, 1, 0);
+    engine.save_checkpoint(folder, "good");
+    const double loss = engine.eval_batch(global_batch(1));
+    Engine other = make_engine(tiny({.tied = true}), group, config_text(6, 1));
+    const double other_loss = other.eval_batch({global_batch(1)});
+    EXPECT_THROW(other.load_checkpoint(folder), CheckpointError);
+    EXPECT_EQ(other.eval_batch({global_batch(1)}), other_loss);
+
+    run_step(engine, group, 6, 1, 1);
+    const double later = engine.eval_batch(global_batch(1));
+    if (group.rank() == 0) {
+      // One byte, at the end of a file of which only one rank may hold the elements.
+      std::string path;
+      for (const auto& entry : std::filesystem::directory_iterator(folder + "/good"))
+        if (entry.path().filename().string().starts_with("weights")) path = std::max(path, entry.path().string());
+      std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+      file.seekg(-1, std::ios::end);
+      const char last = static_cast<char>(file.get());
+      file.seekp(-1, std::ios::end);
+      file.put(static_cast<char>(last ^ 1));
+    }
+    group.barrier("the damage");
+    EXPECT_THROW(engine.load_checkpoint(folder), CheckpointError);
+    EXPECT_EQ(engine.eval_batch(global_batch(1)), later);
+    EXPECT_NE(later, loss);
+    EXPECT_EQ(engine.global_steps(), 2);
+  });
 }
 
 TEST(EngineTest, RanksThatPlanDifferentlyAreToldBeforeTraining) {

@@ -7,6 +7,7 @@
 
 #include "base/files.h"
 #include "checkpoint/reader.h"
+#include "engine/parts.h"
 #include "engine/training_runs.h"
 
 namespace lockstep {
@@ -109,6 +110,87 @@ TEST(StagesTest, AutomaticReductionFollowsTheStage) {
   EXPECT_EQ(each.numbers, outcome({}, 3, 3, zero_text(0, 64, true, "micro_batch")).numbers);
   for (size_t i = 0; i < once.numbers.size(); ++i)
     EXPECT_NEAR(once.numbers[i], each.numbers[i], 1e-5 * once.numbers[i]);
+}
+
+TEST(StagesTest, SendWhatThePlanPredicts) {
+  for (const int world : {2, 3, 4}) {
+    for (const int64_t accumulation : {1, 3}) {
+      for (const int stage : {0, 1, 2, 3}) {
+        for (const char* reduce_at : {"boundary", "micro_batch"}) {
+          const int64_t micro = kGlobalBatch / world / accumulation;
+          const std::string text = config_text(micro, accumulation, zero_text(stage, 64, true, reduce_at));
+          comm::run_ranks(world, [&](Communicator& group) {
+            const LayerStack model = tiny();
+            Engine engine = make_engine(model, group, text);
+            const plan::Plan plan =
+                engine::plan_for(model, Config::from_text(text, "test.json", {.world_size = world}), world);
+            run_step(engine, group, micro, accumulation, 0);
+            const int64_t before = group.traffic().sent_bytes;
+            run_step(engine, group, micro, accumulation, 1);
+            const int64_t sent = group.traffic().sent_bytes - before;
+            // The rest is the step's one control message: the same for any model.
+            const int64_t control = sent - plan.sent_bytes_per_step;
+            EXPECT_GT(control, 0) << "stage " << stage;
+            EXPECT_LT(control, 2048 * (world - 1)) << "stage " << stage << " world " << world << " " << reduce_at;
+            EXPECT_EQ(control % (world - 1), 0);
+          });
+        }
+      }
+    }
+  }
+}
+
+TEST(StagesTest, EvaluateAndExportAlike) {
+  const std::string folder = testing::TempDir() + "lockstep_stages_export";
+  std::vector<double> losses;
+  std::vector<std::string> files;
+  for (const int stage : {0, 1, 2, 3}) {
+    comm::run_ranks(3, [&](Communicator& group) {
+      Engine engine = make_engine(tiny({.tied = true}), group, config_text(12, 1, zero_text(stage, 64, true, "auto")));
+      run_step(engine, group, 12, 1, 0);
+      const Batch batch = global_batch(1);
+      const double before = engine.eval_batch(batch);
+      // A forward whose loss is dropped, or kept over an update, holds nothing back.
+      const at::Tensor kept = engine.forward(batch.input, batch.target);
+      run_step(engine, group, 12, 1, 1);
+      const double after = engine.eval_batch(batch);
+      engine.export_weights(folder);
+      if (group.rank() != 0) return;
+      losses.insert(losses.end(), {before, after});
+      files.push_back(base::host_files().read_text(folder + "/model.safetensors"));
+    });
+  }
+  for (size_t i = 2; i < losses.size(); ++i) EXPECT_EQ(losses[i], losses[i % 2]);
+  for (const std::string& file : files) EXPECT_EQ(file, files.front());
+  EXPECT_NE(losses[0], losses[1]);
+}
+
+TEST(StagesTest, AFailedLayerLeavesTheEngineUsable) {
+  comm::run_ranks(2, [&](Communicator& group) {
+    Engine engine = make_engine(tiny(), group, config_text(18, 1, zero_text(3, 64, true, "auto")));
+    const Batch batch = global_batch(0);
+    const double before = engine.eval_batch(batch);
+    EXPECT_ANY_THROW((void)engine.forward(at::ones({2, 5}), batch.target));
+    EXPECT_EQ(engine.eval_batch(batch), before);
+    const StepReport report = run_step(engine, group, 18, 1, 0);
+    EXPECT_GT(report.grad_norm, 0);
+  });
+}
+
+TEST(StagesTest, AReplacedCheckpointReachesUnitsThatAForwardHolds) {
+  const std::string folder = testing::TempDir() + "lockstep_stages_held";
+  std::filesystem::remove_all(folder);
+  comm::run_ranks(2, [&](Communicator& group) {
+    Engine engine = make_engine(tiny(), group, config_text(18, 1, zero_text(3, 64, true, "auto")));
+    const Batch batch = global_batch(5);
+    const double first = engine.eval_batch(batch);
+    engine.save_checkpoint(folder);
+    run_step(engine, group, 18, 1, 0);
+    const at::Tensor held = engine.forward(batch.input, batch.target);
+    EXPECT_NE(engine.eval_batch(batch), first);
+    engine.load_checkpoint(folder);
+    EXPECT_EQ(engine.eval_batch(batch), first);
+  });
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <numeric>
 
 #include "plan/plan.h"
 
@@ -107,13 +108,44 @@ TEST(PlanTest, HashTellsPlansApart) {
 }
 
 TEST(PlanTest, OneStepIsTheOneStageList) {
-  EXPECT_EQ(describe(plain_schedule(2)), "load 0, forward 0, backward 0, load 1, forward 1, backward 1, reduce, update");
+  EXPECT_EQ(describe(plain_schedule(2)),
+            "load 0, forward 0, backward 0, load 1, forward 1, backward 1, reduce, update");
 }
 
 TEST(PlanTest, PrintsForAnyWorldSize) {
   const Plan plan = make_plan(table_of({{1000, 24}}), {.world_size = 4096, .bucket_numel = 1 << 20});
   EXPECT_NE(to_text(plan).find("4,096"), std::string::npos);
   EXPECT_NE(to_json_text(plan).find("\"world_size\": 4096"), std::string::npos);
+}
+
+TEST(PlanTest, PredictsTheBytesOfThePaper) {
+  // fp32 with two optimizer states: 16, 8 + 8/N, 4 + 12/N and 16/N bytes a parameter (Rajbhandari et al., figure 1,
+  // with 4 bytes for each kind of value), beside buffers that do not grow with the number of layers.
+  for (const int world : {1, 2, 4}) {
+    const auto bytes = [world](Sharding shard, int layers) {
+      const Plan plan =
+          make_plan(table_of(std::vector<std::vector<int64_t>>(static_cast<size_t>(layers), {64 * 1024})),
+                    {.world_size = world, .shard = shard, .bucket_numel = 32 * 1024, .gather_numel = 1024});
+      return static_cast<double>(plan.memory.total());
+    };
+    const auto per_parameter = [&](Sharding shard) { return (bytes(shard, 20) - bytes(shard, 10)) / (10 * 64 * 1024); };
+    EXPECT_EQ(per_parameter({}), 16);
+    EXPECT_EQ(per_parameter({.optimizer = true}), 8 + 8.0 / world);
+    EXPECT_EQ(per_parameter({.optimizer = true, .gradients = true}), world == 1 ? 16 : 4 + 12.0 / world);
+    EXPECT_EQ(per_parameter({.optimizer = true, .gradients = true, .parameters = true}), 16.0 / world);
+  }
+}
+
+TEST(PlanTest, SmallUnitsAreGatheredTogether) {
+  const std::vector<std::vector<int64_t>> units(200, {64});
+  const Plan plan = make_plan(
+      table_of(units), {.world_size = 2, .shard = {.optimizer = true}, .bucket_numel = 4096, .gather_numel = 4096});
+  std::vector<int> gathered;
+  for (const GatherGroup& group : plan.gathers) gathered.insert(gathered.end(), group.units.begin(), group.units.end());
+  std::vector<int> all(200);
+  std::iota(all.begin(), all.end(), 0);
+  EXPECT_EQ(gathered, all);
+  EXPECT_LE(plan.gathers.size(), 200 * 128 / 4096 + 1);  // Each unit is padded to a block a rank.
 }
 
 }  // namespace

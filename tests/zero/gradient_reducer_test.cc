@@ -41,7 +41,7 @@ TEST_P(GradientReducerTest, GivesTheMeanInRankOrder) {
     std::vector<at::Tensor> leaves;
     for (const auto& parameter : plan.table.parameters)
       leaves.push_back(at::ones({parameter.numel}).set_requires_grad(true));
-    GradientReducer reducer(group, plan, leaves, {.accumulation = accumulation, .overlap = overlap});
+    GradientReducer reducer(group, plan, leaves, {.overlap = overlap});
 
     for (int step = 0; step < 2; ++step) {
       for (int micro = 0; micro < accumulation; ++micro) {
