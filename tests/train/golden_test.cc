@@ -45,13 +45,12 @@ TEST_P(GoldenTest, MatchesDeepSpeed) {
     const LayerStack model = models::from_preset_or_folder(model_folder);
     World world{.communicator = std::shared_ptr<Communicator>(&group, [](Communicator*) {})};
     Engine engine = initialize(model, config, world, {.weights_folder = model_folder});
-    const Loader loader(open_text_files({kData + "/corpus.txt"}),
-                        {.sequence_length = 64,
-                         .micro_batch = config.train_micro_batch_size_per_gpu,
-                         .rank = group.rank(),
-                         .world = group.size(),
-                         .shuffle = false,
-                         .model_vocabulary = model.vocabulary});
+    const Loader loader(open_text_files({kData + "/corpus.txt"}), {.sequence_length = 64,
+                                                                   .micro_batch = config.train_micro_batch_size_per_gpu,
+                                                                   .rank = group.rank(),
+                                                                   .world = group.size(),
+                                                                   .shuffle = false,
+                                                                   .model_vocabulary = model.vocabulary});
     for (int64_t step = 0; step < steps; ++step) {
       const StepReport report = engine.train_batch(loader);
       if (group.rank() == 0) got.push_back(report);
@@ -72,7 +71,9 @@ TEST_P(GoldenTest, MatchesDeepSpeed) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Cases, GoldenTest, testing::Values("z0-adamw", "z1-adamw-accum2", "z2-adam-wd", "z3-llama", "warmupdecay", "onecycle"),
+INSTANTIATE_TEST_SUITE_P(Cases, GoldenTest,
+                         testing::Values("z0-adamw", "z1-adamw-accum2", "z2-adam-wd", "z3-llama", "warmupdecay",
+                                         "onecycle"),
                          [](const auto& param_info) {
                            std::string name = param_info.param;
                            std::replace(name.begin(), name.end(), '-', '_');
