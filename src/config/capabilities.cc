@@ -54,6 +54,12 @@ const std::vector<Capability>& capabilities() {
        [](const Config& c) { return stage3(c) && c.zero_optimization.zero_quantized_nontrainable_weights; }},
       {"zero_optimization.zero_quantized_gradients", "quantized gradients", kFalse,
        [](const Config& c) { return stage3(c) && c.zero_optimization.zero_quantized_gradients; }},
+      {"zero_optimization.ignore_unused_parameters", "an error for a parameter without a gradient",
+       "write true: it counts as zeros",
+       [](const Config& c) {
+         return (c.zero_optimization.stage == 1 || c.zero_optimization.stage == 2) &&
+                !c.zero_optimization.ignore_unused_parameters;
+       }},
       // Gradients.
       {"gradient_allreduce_op", "the sum in place of the mean", "write \"mean\"",
        [](const Config& c) { return c.gradient_allreduce_op == Config::ReduceOp::sum; }},

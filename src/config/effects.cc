@@ -33,6 +33,12 @@ std::string without_effect(const Draft& draft, const Key& key) {
   }
   const bool nvme = c.zero_optimization.offload_optimizer.device == OffloadDevice::nvme ||
                     c.zero_optimization.offload_param.device == OffloadDevice::nvme;
+  const auto is_none = [&](std::string_view block, OffloadDevice device) {
+    return key.path.starts_with(block) && !key.path.ends_with(".device") && device == OffloadDevice::none;
+  };
+  if (is_none("zero_optimization.offload_param.", c.zero_optimization.offload_param.device) ||
+      is_none("zero_optimization.offload_optimizer.", c.zero_optimization.offload_optimizer.device))
+    return "the block's device is \"none\"";
   if (key.path.starts_with("aio.") && !nvme) return "nothing is offloaded to nvme";
   if (key.path == "bf16.check_grad_overflow") return "steps with non-finite gradients are skipped in every mode";
   if (key.path == "zero_force_ds_cpu_optimizer" && !c.zero_force_ds_cpu_optimizer.value_or(true))

@@ -150,20 +150,23 @@ void declare_stage3(KeyList& list, ZeroConfig& c) {
        {.meaning = "Shards over groups of so many ranks and replicates across groups; -1: off.",
         .range = {.low = -1},
         .stages = "3"});
-  list("mics_hierarchical_params_gather", c.mics_hierarchical_params_gather,
-       {.meaning = "Gathers in two levels under mics_shard_size.", .stages = "3"});
+  list(
+      "mics_hierarchical_params_gather", c.mics_hierarchical_params_gather,
+      {.meaning = "Gathers in two levels under mics_shard_size.", .inert = "there are no shard groups", .stages = "3"});
   list("memory_efficient_linear", c.memory_efficient_linear,
        {.meaning = "A linear layer does not keep its gathered weight for backward.",
         .inert = "no layer keeps a gathered weight: views of it are filled again before backward",
         .stages = "3"});
   list("pipeline_loading_checkpoint", c.pipeline_loading_checkpoint,
-       {.meaning = "Overlaps reads while loading to NVMe.", .stages = "3"});
+       {.meaning = "Overlaps reads while loading to NVMe.", .inert = "nothing is offloaded to NVMe", .stages = "3"});
   list("override_module_apply", c.override_module_apply,
        {.meaning = "Gathers parameters around Module.apply.",
         .inert = "edits go through the gathered-parameter scope",
         .stages = "3"});
   list("log_trace_cache_warnings", c.log_trace_cache_warnings,
-       {.meaning = "Logs each change of the recorded order.", .stages = "3"});
+       {.meaning = "Logs each change of the recorded order.",
+        .inert = "the order of units is fixed by the plan, so no trace is invalidated",
+        .stages = "3"});
   list("enable_sanity_checks", c.enable_sanity_checks,
        {.meaning = "Compares ranks at every gather.",
         .inert = "ranks always compare their plan before the first transfer",
@@ -226,7 +229,9 @@ void declare_zero(KeyList& list, Config& config) {
         .cost = "a second bucket",
         .absent = "by device"});
   list("load_from_fp32_weights", c.load_from_fp32_weights,
-       {.meaning = "Masters are loaded from fp32 slices; false: from the 16-bit weights.", .stages = "12"});
+       {.meaning = "Masters are loaded from fp32 slices; false: from the 16-bit weights.",
+        .inert = "checkpoints hold the fp32 weights, and no others",
+        .stages = "12"});
   list("elastic_checkpoint", c.elastic_checkpoint,
        {.meaning = "DeepSpeed's old checkpoints for several world sizes.",
         .inert = "every checkpoint loads at any world size"});

@@ -2,6 +2,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <set>
+#include <string>
+
 #include "config/parse.h"
 
 namespace lockstep::config {
@@ -217,13 +220,56 @@ TEST(Rules, OldNamesAreReadWithAWarning) {
   EXPECT_EQ(parse(whole(R"("zero_optimization": true)")).zero_optimization.stage, 1);
 }
 
+TEST(Rules, EveryGivenZeroKeyIsAnswered) {
+  // Obeyed at this stage; every other key of the block needs a line when it is given.
+  const std::set<std::string> obeyed{"stage", "overlap_comm", "reduce_bucket_size", "stage3_prefetch_bucket_size",
+                                     "stage3_max_live_parameters"};
+  const std::vector<std::pair<std::string, std::string>> given{{"contiguous_gradients", "false"},
+                                                               {"reduce_scatter", "false"},
+                                                               {"allgather_partitions", "false"},
+                                                               {"allgather_bucket_size", "6"},
+                                                               {"round_robin_gradients", "true"},
+                                                               {"sub_group_size", "7"},
+                                                               {"ignore_unused_parameters", "false"},
+                                                               {"load_from_fp32_weights", "false"},
+                                                               {"use_multi_rank_bucket_allreduce", "false"},
+                                                               {"stage3_param_persistence_threshold", "5"},
+                                                               {"stage3_model_persistence_threshold", "5"},
+                                                               {"stage3_max_reuse_distance", "5"},
+                                                               {"stage3_gather_16bit_weights_on_model_save", "true"},
+                                                               {"stage3_module_granularity_threshold", "5"},
+                                                               {"stage3_use_all_reduce_for_fetch_params", "true"},
+                                                               {"stage3_allgather_sequential", "true"},
+                                                               {"memory_efficient_linear", "false"},
+                                                               {"save_muon_momentum_buffer_in_memory", "true"},
+                                                               {"override_module_apply", "false"},
+                                                               {"log_trace_cache_warnings", "true"},
+                                                               {"enable_sanity_checks", "true"},
+                                                               {"pipeline_loading_checkpoint", "true"},
+                                                               {"mics_hierarchical_params_gather", "true"},
+                                                               {"offload_param", R"({"pin_memory": true})"},
+                                                               {"offload_optimizer", R"({"buffer_count": 5})"},
+                                                               {"leaf_module", R"({"names": ["a"]})"},
+                                                               {"reduce_bucket_size", "9"},
+                                                               {"overlap_comm", "false"},
+                                                               {"stage3_prefetch_bucket_size", "9"},
+                                                               {"stage3_max_live_parameters", "9"}};
+  for (const auto& [key, value] : given) {
+    const Config config = parse(whole("\"zero_optimization\": {\"stage\": 3, \"" + key + "\": " + value + "}"));
+    EXPECT_EQ(any_holds(config.notices(), "zero_optimization." + key), !obeyed.contains(key)) << key;
+  }
+  EXPECT_TRUE(any_holds(problems_of(whole(R"("zero_optimization": {"stage": 2, "ignore_unused_parameters": false})")),
+                        "not yet built"));
+}
+
 TEST(Rules, KeysThatChangeNothingGetOneLineEach) {
   const Config config =
-      parse(whole(R"("prescale_gradients": true, "zero_optimization": {"stage": 0, "sub_group_size": 5,
+      parse(whole(R"("prescale_gradients": true, "zero_optimization": {"stage": 0, "stage3_max_live_parameters": 5,
       "offload_param": {"device": "none"}}, "disable_allgather": true, "fp16": {"enabled": false, "hysteresis": 2},
       "aio": {"block_size": 4096}, "curriculum_learning": {"enabled": false}, "pipeline": {"enabled": false, "micro_batch_size": 8})"));
   for (const char* line :
-       {"prescale_gradients: changes nothing", "sub_group_size: changes nothing: it matters at stage 3 only",
+       {"prescale_gradients: changes nothing",
+        "stage3_max_live_parameters: changes nothing: it matters at stage 3 only",
         "offload_param.device: changes nothing", "disable_allgather: changes nothing",
         "fp16.hysteresis: changes nothing: fp16.enabled is not true", "aio.block_size: changes nothing",
         "curriculum_learning: changes nothing", "pipeline.micro_batch_size: changes nothing"}) {
