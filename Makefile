@@ -31,9 +31,9 @@ asan: setup      ## unit and rank tests under AddressSanitizer and UBSan
 	@cmake --preset asan >/dev/null && ninja -C build/asan -j2
 	@cd build/asan && ASAN_OPTIONS=detect_leaks=0 ctest --output-on-failure -L 'unit|ranks'
 
-tsan: setup      ## communicator, launcher and reducer tests under ThreadSanitizer
-	@cmake --preset tsan >/dev/null && ninja -C build/tsan -j2 comm_test launch_test zero_test
-	@cd build/tsan && TSAN_OPTIONS=suppressions=$(CURDIR)/tools/tsan.supp ctest --output-on-failure -R '^(comm|launch|zero)'
+tsan: setup      ## communicator, launcher, reducer and stage tests under ThreadSanitizer
+	@cmake --preset tsan >/dev/null && ninja -C build/tsan -j2 comm_test launch_test zero_test engine_test
+	@cd build/tsan && TSAN_OPTIONS=suppressions=$(CURDIR)/tools/tsan.supp ctest --output-on-failure -R '^(comm|launch|zero|engine)$$'
 
 fuzz:            ## fuzz the config's parser for a minute (clang)
 	@bash tools/setup.sh clang

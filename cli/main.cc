@@ -16,8 +16,7 @@ int main(int argc, char** argv) {
 
   CLI::App app{"Lockstep: trains models in C++ as a DeepSpeed ds_config.json says."};
   app.set_version_flag("--version", [] {
-    return std::string("lockstep ") + version() + "\nLibTorch " + built_with_torch() + "\nbuild " +
-           build_description();
+    return std::string("lockstep ") + version() + "\nLibTorch " + built_with_torch() + "\nbuild " + build_description();
   });
   app.require_subcommand(1);
   int exit_code = cli::kDone;

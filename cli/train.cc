@@ -18,11 +18,13 @@ namespace {
 /// Checks what can be checked before a process is started, so that one voice names every problem.
 void check_before_launch(const TrainOptions& options) {
   if (std::getenv("RANK") != nullptr)
-    throw ConfigError("--ranks starts ranks itself, and RANK is set: this process is already one of a world; "
-                      "leave out --ranks, or unset RANK");
-  (void)Config::from_file(options.config, {.world_size = options.ranks, .lenient = options.lenient,
-                                           .total_steps = options.steps > 0 ? std::optional(options.steps)
-                                                                            : std::nullopt});
+    throw ConfigError(
+        "--ranks starts ranks itself, and RANK is set: this process is already one of a world; "
+        "leave out --ranks, or unset RANK");
+  (void)Config::from_file(options.config,
+                          {.world_size = options.ranks,
+                           .lenient = options.lenient,
+                           .total_steps = options.steps > 0 ? std::optional(options.steps) : std::nullopt});
 }
 
 int train(const TrainOptions& options, const std::vector<std::string>& arguments) {
@@ -39,8 +41,10 @@ std::vector<std::string> arguments_without_ranks(int argc, char** argv) {
   std::vector<std::string> kept;
   for (int at = 0; at < argc; ++at) {
     const std::string_view argument(argv[at]);
-    if (argument == "--ranks") ++at;
-    else if (!argument.starts_with("--ranks=")) kept.emplace_back(argument);
+    if (argument == "--ranks")
+      ++at;
+    else if (!argument.starts_with("--ranks="))
+      kept.emplace_back(argument);
   }
   return kept;
 }
@@ -49,13 +53,16 @@ std::vector<std::string> arguments_without_ranks(int argc, char** argv) {
 
 void add_train_command(CLI::App& app, int argc, char** argv, int& exit_code) {
   CLI::App* command = app.add_subcommand("train", "Trains a model as a ds_config.json says");
-  command->footer("Example: lockstep train --config ds_config.json --model gpt2-nano --data corpus.txt --ranks 2 --steps 500");
+  command->footer(
+      "Example: lockstep train --config ds_config.json --model gpt2-nano --data corpus.txt --ranks 2 --steps 500");
   auto options = std::make_shared<TrainOptions>();
   auto resume = std::make_shared<std::string>();
   auto device = std::make_shared<std::string>("cpu");
   const auto non_negative = CLI::NonNegativeNumber;
   command->add_option("--config,--deepspeed_config", options->config, "The ds_config.json")->required();
-  command->add_option("--model", options->model, "A preset (gpt2-nano, llama-nano, gpt2-small, ...) or a Hugging Face folder")
+  command
+      ->add_option("--model", options->model,
+                   "A preset (gpt2-nano, llama-nano, gpt2-small, ...) or a Hugging Face folder")
       ->required();
   command->add_option("--data", options->data, "Text file: bytes are tokens")->required();
   command->add_option("--steps", options->steps, "The run's optimizer steps in all; default: one pass over the data")
@@ -69,18 +76,22 @@ void add_train_command(CLI::App& app, int argc, char** argv, int& exit_code) {
   command->add_option("--output", options->output, "Folder of metrics and checkpoints");
   command->add_option("--metrics", options->metrics, "Metrics file; default: OUTPUT/metrics.jsonl");
   CLI::Option* resume_option =
-      command->add_option("--resume", *resume, "Go on from DIR[/TAG]; without a value, from the run's latest checkpoint")
+      command
+          ->add_option("--resume", *resume, "Go on from DIR[/TAG]; without a value, from the run's latest checkpoint")
           ->expected(0, 1);
   command->add_flag("--resume-if-present", options->resume_if_present, "Go on where there is a checkpoint, else start");
   command->add_flag("--no-save", options->no_save, "Write no checkpoint at the end");
   command->add_flag("--from-scratch", options->from_scratch, "Ignore the model folder's weights");
-  command->add_option("--eval-fraction", options->eval_fraction, "Share of the tokens, at the end, held back for evaluation")
+  command
+      ->add_option("--eval-fraction", options->eval_fraction,
+                   "Share of the tokens, at the end, held back for evaluation")
       ->check(CLI::Range(0.0, 0.9));
   command->add_option("--eval-every", options->eval_every, "Evaluate every N steps; default: at the end")
       ->check(CLI::PositiveNumber);
   command->add_option("--threads", options->threads, "Threads per rank; default: cores / ranks on this host")
       ->check(CLI::Range(1, 4096));
-  command->add_option("--timeout", options->timeout_s, "Seconds that any wait for a peer may take")->check(non_negative);
+  command->add_option("--timeout", options->timeout_s, "Seconds that any wait for a peer may take")
+      ->check(non_negative);
   command->add_flag("--lenient", options->lenient, "Unknown config keys are warnings");
   command->add_option("--log_level,--log-level", options->log_level, "debug, info, warning, error or critical");
   command->callback([=, &exit_code] {

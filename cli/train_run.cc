@@ -45,7 +45,7 @@ struct RunFolder {
 RunFolder run_folder(const TrainOptions& options, const Config& config) {
   return {.metrics = options.metrics.empty() ? options.output + "/metrics.jsonl" : options.metrics,
           .checkpoints = config.checkpoint.enabled && config.checkpoint.path ? *config.checkpoint.path
-                                                                            : options.output + "/checkpoints"};
+                                                                             : options.output + "/checkpoints"};
 }
 
 struct ResumePoint {
@@ -55,9 +55,7 @@ struct ResumePoint {
 
 /// Where to go on from, if anywhere.  Throws CheckpointError where --resume finds nothing.
 std::optional<ResumePoint> find_resume_point(const TrainOptions& options, const RunFolder& folder) {
-  const auto has_latest = [](const std::string& directory) {
-    return base::host_files().exists(directory + "/latest");
-  };
+  const auto has_latest = [](const std::string& directory) { return base::host_files().exists(directory + "/latest"); };
   if (options.resume_if_present)
     return has_latest(folder.checkpoints) ? std::optional(ResumePoint{folder.checkpoints, ""}) : std::nullopt;
   if (!options.resume) return std::nullopt;
@@ -70,8 +68,10 @@ std::optional<ResumePoint> find_resume_point(const TrainOptions& options, const 
 void refuse_used_output(const TrainOptions& options, const RunFolder& folder) {
   for (const std::string& used : {folder.metrics, folder.checkpoints + "/latest"})
     if (base::host_files().exists(used))
-      throw ConfigError(fmt::format("{} exists: {} already holds a run; add --resume to go on with it, or give another "
-                                    "--output", used, options.output));
+      throw ConfigError(
+          fmt::format("{} exists: {} already holds a run; add --resume to go on with it, or give another "
+                      "--output",
+                      used, options.output));
 }
 
 LogLevel log_level(const TrainOptions& options, const Config& config) {
@@ -94,7 +94,8 @@ Log make_log(int rank, LogLevel least) {
 /// As --threads says; else as many as the checkpoint's run had, since products differ with it; else the cores' share.
 int thread_count(const TrainOptions& options, int ranks_on_host, const std::optional<ResumePoint>& point) {
   if (options.threads > 0) return options.threads;
-  if (point) return checkpoint::Reader::open(base::host_files(), point->directory, point->tag).state().run.threads_per_rank;
+  if (point)
+    return checkpoint::Reader::open(base::host_files(), point->directory, point->tag).state().run.threads_per_rank;
   return std::max(1, static_cast<int>(std::thread::hardware_concurrency()) / std::max(1, ranks_on_host));
 }
 
@@ -191,10 +192,12 @@ void Run::banner(const Engine& engine) const {
       {"ranks", fmt::format("{}", world_.size),
        fmt::format("{} threads each, deadline {:g} s", at::get_num_threads(),
                    std::chrono::duration<double>(world_.communicator->deadline()).count())},
-      {"steps", fmt::format("{}", steps_), engine.global_steps() > 0 ? fmt::format("from {}", engine.global_steps()) : ""},
+      {"steps", fmt::format("{}", steps_),
+       engine.global_steps() > 0 ? fmt::format("from {}", engine.global_steps()) : ""},
   };
-  std::fputs(monitor::format_table(fmt::format("lockstep {}, LibTorch {}", version(), built_with_torch()), rows).c_str(),
-             stderr);
+  std::fputs(
+      monitor::format_table(fmt::format("lockstep {}, LibTorch {}", version(), built_with_torch()), rows).c_str(),
+      stderr);
 }
 
 std::optional<double> Run::evaluate(Engine& engine, bool due) {
@@ -203,18 +206,19 @@ std::optional<double> Run::evaluate(Engine& engine, bool due) {
 }
 
 void Run::report(const StepReport& step, const std::optional<double>& eval_loss, double step_s) {
-  const monitor::StepRecord record{.step = step.step,
-                                   .loss = step.loss,
-                                   .lr = step.lr,
-                                   .grad_norm = step.grad_norm,
-                                   .loss_scale = step.loss_scale,
-                                   .skipped = step.skipped,
-                                   .tokens = step.tokens,
-                                   .tokens_per_s = static_cast<double>(config_.train_batch_size * sequence_length_) / step_s,
-                                   .step_ms = step_s * 1e3,
-                                   .peak_bytes = tensor::peak_bytes(),
-                                   .peak_rss_bytes = monitor::peak_rss_bytes(),
-                                   .eval_loss = eval_loss};
+  const monitor::StepRecord record{
+      .step = step.step,
+      .loss = step.loss,
+      .lr = step.lr,
+      .grad_norm = step.grad_norm,
+      .loss_scale = step.loss_scale,
+      .skipped = step.skipped,
+      .tokens = step.tokens,
+      .tokens_per_s = static_cast<double>(config_.train_batch_size * sequence_length_) / step_s,
+      .step_ms = step_s * 1e3,
+      .peak_bytes = tensor::peak_bytes(),
+      .peak_rss_bytes = monitor::peak_rss_bytes(),
+      .eval_loss = eval_loss};
   metrics_->append(record);
   progress_->update(record);
   if (config_.wall_clock_breakdown)
@@ -249,7 +253,8 @@ int Run::operator()() {
   if (sequence_length_ == 0)
     throw ConfigError("--seq-len: the model has no maximum sequence length of its own; give one");
   if (model_.max_sequence > 0 && sequence_length_ > model_.max_sequence)
-    throw ConfigError(fmt::format("--seq-len {}: the model takes at most {} positions", sequence_length_, model_.max_sequence));
+    throw ConfigError(
+        fmt::format("--seq-len {}: the model takes at most {} positions", sequence_length_, model_.max_sequence));
   const std::optional<ResumePoint> point = find_resume_point(options_, folder_);
   at::set_num_threads(thread_count(options_, world_.local_size, point));
   if (!point && world_.rank == 0) refuse_used_output(options_, folder_);
@@ -286,8 +291,9 @@ int run_training(const TrainOptions& options) {
                                      .total_steps = options.steps > 0 ? std::optional(options.steps) : std::nullopt});
   using std::chrono::milliseconds;
   const auto from_seconds = [](double seconds) { return milliseconds(static_cast<int64_t>(seconds * 1e3)); };
-  const milliseconds deadline = options.timeout_s > 0 ? from_seconds(options.timeout_s)
-                                                      : environment.deadline.value_or(from_seconds(config.lockstep.timeout));
+  const milliseconds deadline = options.timeout_s > 0
+                                    ? from_seconds(options.timeout_s)
+                                    : environment.deadline.value_or(from_seconds(config.lockstep.timeout));
   World world = launch::connect({.deadline = deadline});
   return Run(options, std::move(world), std::move(config))();
 }

@@ -27,10 +27,10 @@ struct PhaseTimes {
 
 /// What one optimizer step did: the same on every rank.
 struct StepReport {
-  int64_t step = 0;         ///< From 1; counts attempted steps, skipped ones included.
-  double loss = 0;          ///< Mean over micro-batches and ranks.
-  double lr = 0;            ///< Used by this update, parameter group 0.
-  double grad_norm = 0;     ///< L2 over all parameters, unscaled, before clipping.
+  int64_t step = 0;      ///< From 1; counts attempted steps, skipped ones included.
+  double loss = 0;       ///< Mean over micro-batches and ranks.
+  double lr = 0;         ///< Used by this update, parameter group 0.
+  double grad_norm = 0;  ///< L2 over all parameters, unscaled, before clipping.
   double loss_scale = 1;
   bool skipped = false;     ///< A loss or gradient was not finite: weights, moments and schedule stayed as they were.
   int64_t tokens = 0;       ///< Cumulative, over all ranks.
@@ -39,7 +39,7 @@ struct StepReport {
 };
 
 struct EngineOptions {
-  uint64_t seed = 0;         ///< Initial weights and dropout come from it.
+  uint64_t seed = 0;             ///< Initial weights and dropout come from it.
   std::string weights_folder{};  ///< Hugging Face folder to start from; empty: initialize from the seed.
   Log log{};
 };
@@ -83,12 +83,12 @@ class Engine {
 
   /// The last step's, once there was one.
   [[nodiscard]] const std::optional<StepReport>& report() const;
-  [[nodiscard]] int64_t global_steps() const;     ///< Attempted.
+  [[nodiscard]] int64_t global_steps() const;  ///< Attempted.
   [[nodiscard]] int64_t applied_steps() const;
   [[nodiscard]] int64_t skipped_steps() const;
   [[nodiscard]] int64_t global_samples() const;
-  [[nodiscard]] int64_t micro_steps() const;      ///< This rank's micro-batches so far: the loader's next position.
-  [[nodiscard]] double lr() const;                ///< What the next update will use, group 0.
+  [[nodiscard]] int64_t micro_steps() const;  ///< This rank's micro-batches so far: the loader's next position.
+  [[nodiscard]] double lr() const;            ///< What the next update will use, group 0.
   [[nodiscard]] const Config& config() const;
   /// Who holds what, and what a step sends, as a table.
   [[nodiscard]] std::string plan_text() const;

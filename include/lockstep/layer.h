@@ -16,7 +16,7 @@ struct Initialization {
     normal,  ///< Normal with mean 0 and standard deviation `deviation`.
     zeros,
     ones,
-    given,   ///< The values of ParameterSpec::given.
+    given,  ///< The values of ParameterSpec::given.
   };
   Kind kind = Kind::normal;
   double deviation = 0.02;
@@ -24,12 +24,12 @@ struct Initialization {
 
 /// One parameter of a layer, before any tensor exists.
 struct ParameterSpec {
-  std::string name{};              ///< Whole name, unique in the model: "transformer.h.0.attn.c_attn.weight".
+  std::string name{};  ///< Whole name, unique in the model: "transformer.h.0.attn.c_attn.weight".
   std::vector<int64_t> shape{};
   Initialization initialization{};
   bool requires_grad = true;
-  std::string tied_to{};           ///< Name of the parameter of an earlier layer that this one is; empty for none.
-  at::Tensor given{};              ///< A tensor that already exists (a wrapped module's): it stays the leaf.
+  std::string tied_to{};  ///< Name of the parameter of an earlier layer that this one is; empty for none.
+  at::Tensor given{};     ///< A tensor that already exists (a wrapped module's): it stays the leaf.
 };
 
 /// A piece of a model that is built, run and (later) sharded as one unit.  Used by one thread at a time.
@@ -65,7 +65,7 @@ struct LayerStack {
   int64_t vocabulary = 0;             ///< Number of classes; 0 where it has none.
   /// Read by layers with dropout; the engine clears it while it evaluates.  Shared by the copies.
   std::shared_ptr<bool> training = std::make_shared<bool>(true);
-  std::string description{};          ///< The model's config.json, written beside checkpoints; may be empty.
+  std::string description{};  ///< The model's config.json, written beside checkpoints; may be empty.
 
   /// Throws ConfigError unless names are unique, ties point backwards and shapes agree.
   void check() const;

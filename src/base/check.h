@@ -17,16 +17,16 @@ std::string both_sides(const A& a, const B& b) {
 
 }  // namespace lockstep::base
 
-#define LOCKSTEP_CHECK(condition)                                                     \
-  do {                                                                                \
+#define LOCKSTEP_CHECK(condition)                                                         \
+  do {                                                                                    \
     if (!(condition)) ::lockstep::base::check_failed(__FILE__, __LINE__, #condition, {}); \
   } while (false)
 
-#define LOCKSTEP_CHECK_EQ(a, b)                                                                      \
-  do {                                                                                               \
-    const auto& lockstep_a = (a);                                                                    \
-    const auto& lockstep_b = (b);                                                                    \
-    if (!(lockstep_a == lockstep_b))                                                                 \
-      ::lockstep::base::check_failed(__FILE__, __LINE__, #a " == " #b,                               \
-                                     ::lockstep::base::both_sides(lockstep_a, lockstep_b));          \
+#define LOCKSTEP_CHECK_EQ(a, b)                                                             \
+  do {                                                                                      \
+    const auto& lockstep_a = (a);                                                           \
+    const auto& lockstep_b = (b);                                                           \
+    if (!(lockstep_a == lockstep_b))                                                        \
+      ::lockstep::base::check_failed(__FILE__, __LINE__, #a " == " #b,                      \
+                                     ::lockstep::base::both_sides(lockstep_a, lockstep_b)); \
   } while (false)

@@ -44,15 +44,15 @@ std::string format_count(int64_t count) {
 
 int64_t parse_bytes(std::string_view text) {
   static constexpr std::array<std::pair<std::string_view, double>, 10> kUnits{{{"", 1.0},
-                                                                              {"B", 1.0},
-                                                                              {"KB", 1e3},
-                                                                              {"MB", 1e6},
-                                                                              {"GB", 1e9},
-                                                                              {"TB", 1e12},
-                                                                              {"KiB", 1024.0},
-                                                                              {"MiB", 1048576.0},
-                                                                              {"GiB", 1073741824.0},
-                                                                              {"TiB", 1099511627776.0}}};
+                                                                               {"B", 1.0},
+                                                                               {"KB", 1e3},
+                                                                               {"MB", 1e6},
+                                                                               {"GB", 1e9},
+                                                                               {"TB", 1e12},
+                                                                               {"KiB", 1024.0},
+                                                                               {"MiB", 1048576.0},
+                                                                               {"GiB", 1073741824.0},
+                                                                               {"TiB", 1099511627776.0}}};
   double number = 0;
   const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (error == std::errc{} && std::isfinite(number) && number >= 0) {

@@ -13,8 +13,8 @@ class UnitStorage {
   /// numel: fp32 elements.  unit: for the message of an access to released memory.
   UnitStorage(int64_t numel, std::string unit);
 
-  /// A view of the storage.  Legal while released, as is slicing it; reading or writing it throws then, naming the
-  /// unit.
+  /// A view of the storage: fp32, `shape`, from element `offset` on.  Requires: filled.  It may be kept, viewed and
+  /// sliced while the storage is released; reading or writing it throws c10::Error then, naming the unit.
   [[nodiscard]] at::Tensor view(int64_t offset, at::IntArrayRef shape) const;
   /// The storage's memory becomes `slot`'s: 1-D, contiguous, fp32, numel elements; kept until release().
   /// No version is bumped: for autograd nothing changed.

@@ -17,7 +17,8 @@ TEST(UnitsTest, BytesReadAsPeopleWriteThem) {
   EXPECT_EQ(parse_bytes("1073741824"), int64_t{1} << 30);
   EXPECT_EQ(parse_bytes("1.5GiB"), int64_t{3} << 29);
   EXPECT_EQ(parse_bytes("2GB"), 2000000000);
-  for (const char* bad : {"", "GiB", "-1", "1.5.2", "10 parsecs", "1e30"}) EXPECT_THROW(parse_bytes(bad), ConfigError) << bad;
+  for (const char* bad : {"", "GiB", "-1", "1.5.2", "10 parsecs", "1e30"})
+    EXPECT_THROW(parse_bytes(bad), ConfigError) << bad;
 }
 
 TEST(UnitsTest, CountsAndDurations) {

@@ -21,6 +21,7 @@ std::string message_of(const std::function<void()>& access) {
 
 TEST(UnitStorageTest, ViewsFollowTheMemory) {
   UnitStorage storage(128, "layer 3");
+  storage.fill(at::zeros({128}));
   const at::Tensor a = storage.view(0, {8, 8});
   const at::Tensor b = storage.view(64, {64});
   const auto version = a._version();
@@ -35,12 +36,11 @@ TEST(UnitStorageTest, ViewsFollowTheMemory) {
 
 TEST(UnitStorageTest, AnAccessToReleasedMemoryNamesTheUnit) {
   UnitStorage storage(64, "layer 3");
+  storage.fill(at::ones({64}));
   const at::Tensor weight = storage.view(0, {8, 8});
-  for (const bool filled_before : {false, true}) {
-    if (filled_before) {
-      storage.fill(at::ones({64}));
-      storage.release();
-    }
+  for (int round = 0; round < 2; ++round) {
+    storage.fill(at::ones({64}));
+    storage.release();
     const at::Tensor x = at::ones({2, 8});
     const std::vector<std::function<void()>> accesses{[&] { (void)at::linear(x, weight); },
                                                       [&] { (void)at::mm(x, weight); },
@@ -62,8 +62,8 @@ TEST(UnitStorageTest, AnAccessToReleasedMemoryNamesTheUnit) {
 TEST(UnitStorageTest, TheMemoryLivesAsLongAsItIsUsed) {
   UnitStorage storage(64, "layer 0");
   at::Tensor slot = at::full({64}, 7.0F);
-  const at::Tensor weight = storage.view(0, {64});
   storage.fill(slot);
+  const at::Tensor weight = storage.view(0, {64});
   slot.reset();
   EXPECT_EQ(weight.sum().item<float>(), 7.0F * 64);
 }

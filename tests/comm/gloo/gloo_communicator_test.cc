@@ -332,12 +332,13 @@ TEST(ConnectGloo, AStalledMasterMeetsTheDeadline) {
 
 TEST(ConnectGloo, MissingRanksAreNamed) {
   const int port = free_port();
-  RankProcess first("connect", 0, 4, port, -1, milliseconds(2'000));
+  // Rank 0 has the store: it must outlast rank 2 on a loaded host, where processes start seconds apart.
+  RankProcess first("connect", 0, 4, port, -1, milliseconds(6'000));
   RankProcess third("connect", 2, 4, port, -1, milliseconds(1'800));
   EXPECT_EQ(first.wait(), 4);
   EXPECT_EQ(third.wait(), 4);
   EXPECT_THAT(first.text(),
-              AllOf(HasSubstr("rank 0 of 4: waited 2 s"), HasSubstr("for ranks 1, 3, which did not join")));
+              AllOf(HasSubstr("rank 0 of 4: waited 6 s"), HasSubstr("for ranks 1, 3, which did not join")));
   EXPECT_THAT(third.text(), AllOf(HasSubstr("rank 2 of 4: waited 1.8 s"), HasSubstr("for ranks 1, 3")));
 }
 
