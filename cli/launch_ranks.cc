@@ -10,8 +10,8 @@
 namespace lockstep::cli {
 
 int launch_ranks(int ranks, const std::vector<std::string>& arguments) {
-  launch::ChildSpec child{.argv = arguments};
-  child.argv.front() = std::filesystem::read_symlink("/proc/self/exe").string();
+  launch::ChildSpec child{.argv = {std::filesystem::read_symlink("/proc/self/exe").string()}};
+  child.argv.insert(child.argv.end(), arguments.begin(), arguments.end());
   launch::SupervisorOptions options{.ranks = std::vector<launch::ChildSpec>(static_cast<size_t>(ranks), child)};
   options.log = Log(
       [](LogLevel, std::string_view text) {

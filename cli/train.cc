@@ -36,22 +36,21 @@ int train(const TrainOptions& options, const std::vector<std::string>& arguments
   return launch_ranks(options.ranks, arguments);
 }
 
-/// This program's own arguments without --ranks, for the children.
-std::vector<std::string> arguments_without_ranks(int argc, char** argv) {
+/// For the children.
+std::vector<std::string> without_ranks(const std::vector<std::string>& arguments) {
   std::vector<std::string> kept;
-  for (int at = 0; at < argc; ++at) {
-    const std::string_view argument(argv[at]);
-    if (argument == "--ranks")
+  for (size_t at = 0; at < arguments.size(); ++at) {
+    if (arguments[at] == "--ranks")
       ++at;
-    else if (!argument.starts_with("--ranks="))
-      kept.emplace_back(argument);
+    else if (!arguments[at].starts_with("--ranks="))
+      kept.push_back(arguments[at]);
   }
   return kept;
 }
 
 }  // namespace
 
-void add_train_command(CLI::App& app, int argc, char** argv, int& exit_code) {
+void add_train_command(CLI::App& app, const std::vector<std::string>& arguments, int& exit_code) {
   CLI::App* command = app.add_subcommand("train", "Trains a model as a ds_config.json says");
   command->footer(
       "Example: lockstep train --config ds_config.json --model gpt2-nano --data corpus.txt --ranks 2 --steps 500");
@@ -97,7 +96,7 @@ void add_train_command(CLI::App& app, int argc, char** argv, int& exit_code) {
   command->callback([=, &exit_code] {
     if (resume_option->count() > 0) options->resume = *resume;
     const int rank = launch::rank_environment().rank;
-    exit_code = guarded([&] { return train(*options, arguments_without_ranks(argc, argv)); }, rank);
+    exit_code = guarded([&] { return train(*options, without_ranks(arguments)); }, rank);
   });
 }
 

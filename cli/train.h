@@ -35,8 +35,8 @@ struct TrainOptions {
   std::string log_level{};  ///< Wins over the config's key.
 };
 
-/// "lockstep train".  argc, argv: the program's own, which ranks are started with.
-void add_train_command(CLI::App& app, int argc, char** argv, int& exit_code);
+/// "lockstep train".  arguments: the program's own, which ranks are started with.
+void add_train_command(CLI::App& app, const std::vector<std::string>& arguments, int& exit_code);
 
 /// Trains as one rank of the world that the environment describes.  Returns the exit code; throws as the library does.
 int run_training(const TrainOptions& options);

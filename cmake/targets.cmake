@@ -30,6 +30,7 @@ function(lockstep_test name)
   list(TRANSFORM arg_DEPS PREPEND lockstep_)
   target_link_libraries(${name}_test PRIVATE ${arg_DEPS} ${arg_PRIVATE} GTest::gmock GTest::gtest_main)
   target_include_directories(${name}_test PRIVATE "${PROJECT_SOURCE_DIR}/tests")
+  target_compile_options(${name}_test PRIVATE $<$<CONFIG:Release>:-O1>)  # Compiled in three quarters of -O2's time.
   target_compile_definitions(${name}_test PRIVATE LOCKSTEP_TEST_DATA="${PROJECT_SOURCE_DIR}/tests/data")
   if(arg_TORCH)
     target_precompile_headers(${name}_test REUSE_FROM lockstep_torch_pch)

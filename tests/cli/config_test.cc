@@ -2,12 +2,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <CLI/CLI.hpp>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "config.h"
+#include "program.h"
 
 namespace lockstep::cli {
 namespace {
@@ -20,18 +19,11 @@ struct Outcome {
   std::string err{};
 };
 
-Outcome run(std::vector<std::string> words) {
-  CLI::App app{"test"};
+Outcome run(const std::vector<std::string>& words) {
   Outcome outcome;
-  add_config_command(app, outcome.code);
-  std::reverse(words.begin(), words.end());
   testing::internal::CaptureStdout();
   testing::internal::CaptureStderr();
-  try {
-    app.parse(words);
-  } catch (const CLI::ParseError&) {
-    outcome.code = 2;
-  }
+  outcome.code = run_program(words);
   std::fflush(stdout);
   outcome.out = testing::internal::GetCapturedStdout();
   outcome.err = testing::internal::GetCapturedStderr();
