@@ -63,13 +63,20 @@ class Engine {
   ~Engine();
 
   /// One micro-batch.  input: int64 [micro, T] for the built-in models; target: what the model's loss takes.
-  /// Returns the mean loss, a scalar in fp32 with its graph.
+  /// Returns the mean loss, a scalar in fp32 with its graph.  Any number of forwards may precede a backward.
   [[nodiscard]] at::Tensor forward(const at::Tensor& input, const at::Tensor& target);
-  /// Scales the loss, runs backward and, at a boundary, reduces gradients as they appear.  Throws ConfigError where a
-  /// second backward comes before step().
+  /// Scales the loss, runs backward and, at a boundary, reduces gradients as they appear.  `loss`: a scalar, one that
+  /// forward returned or made from several.  Gradients of several backwards add up, as their losses do in the report;
+  /// at a boundary each of them is a reduction of its own, unless it runs within no_sync().  A backward that throws
+  /// makes all ranks skip the step.
   void backward(const at::Tensor& loss);
+  /// While it lives, this engine's backwards add to this rank's own sums; the next backward outside of it reduces them
+  /// all at once.  For every stage.  All ranks open and close it alike.
+  class NoSync;
+  [[nodiscard]] NoSync no_sync();
   /// After every micro-batch's backward; updates the weights at a boundary, else only counts the micro-batch.
-  /// Throws CommError, DivergedError.
+  /// Throws CommError, DivergedError; ConfigError where no backward came before, or a boundary's last one was not
+  /// reduced.
   void step();
   /// True where the micro-batch under way is the step's last.
   [[nodiscard]] bool is_gradient_accumulation_boundary() const;
@@ -107,6 +114,17 @@ class Engine {
 
  private:
   std::unique_ptr<Parts> parts_;
+};
+
+class Engine::NoSync {
+ public:
+  explicit NoSync(int& scopes);
+  ~NoSync();
+  NoSync(const NoSync&) = delete;
+  NoSync& operator=(const NoSync&) = delete;
+
+ private:
+  int& scopes_;
 };
 
 /// Builds the engine: checks the config against the world, plans, builds the model layer by layer.

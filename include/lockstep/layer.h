@@ -30,6 +30,7 @@ struct ParameterSpec {
   bool requires_grad = true;
   std::string tied_to{};  ///< Name of the parameter of an earlier layer that this one is; empty for none.
   at::Tensor given{};     ///< A tensor that already exists (a wrapped module's): it stays the leaf.
+  std::string unit{};     ///< What it is sharded with, where a layer is more than one unit; empty: the layer.
 };
 
 /// A piece of a model that is built, run and (later) sharded as one unit.  Used by one thread at a time.
@@ -41,6 +42,9 @@ class Layer {
   /// Takes the parameters in describe()'s order.  The tensors are kept: they are views of the engine's storage, whose
   /// values change with every step.
   virtual void build(std::span<const at::Tensor> parameters) = 0;
+  /// True where operators read parameters that the engine cannot know beforehand, as a wrapped module's do: units are
+  /// then made whole as operators take them.
+  [[nodiscard]] virtual bool is_observed() const { return false; }
   /// Requires: build() was called.  The first layer gets the loader's input, each other the one before's result.
   [[nodiscard]] virtual std::vector<at::Tensor> forward(std::span<const at::Tensor> inputs) = 0;
 };

@@ -67,9 +67,16 @@ std::string weights_folder(const std::string& name);
 /// input and target of one micro-batch to its mean loss, a scalar in fp32.
 using ModuleLoss = std::function<at::Tensor(const at::Tensor& input, const at::Tensor& target)>;
 
-/// Any module, unmodified, as one layer.  Its parameters must be in fp32 on the CPU; they stay the leaves of the graph
+struct ModuleOptions {
+  /// Names or prefixes of names ("encoder", "decoder.layers.0") whose parameters form a unit each; the longest that
+  /// fits counts.  Others go by the container's index, "encoder.layers.0", or their first name, "embedding".
+  std::vector<std::string> units{};
+};
+
+/// Any module, unmodified, as one layer of several units, which are gathered as operators take them where parameters
+/// are sharded.  Its parameters must be in fp32 on the CPU; they stay the leaves of the graph
 /// and, once an engine was made, view the engine's storage, values kept.  The module is switched between training and
 /// evaluation as the engine goes.  Throws ConfigError.
-LayerStack wrap_module(std::shared_ptr<torch::nn::Module> module, ModuleLoss loss);
+LayerStack wrap_module(std::shared_ptr<torch::nn::Module> module, ModuleLoss loss, const ModuleOptions& options = {});
 
 }  // namespace lockstep::models

@@ -154,7 +154,7 @@ Engine initialize(const LayerStack& model, const Config& config, const World& wo
       zero::GatherLimits{.prefetch_numel = config.zero_optimization.stage3_prefetch_bucket_size,
                          .max_live_numel = config.zero_optimization.stage3_max_live_parameters},
       options.seed, initial_values(options.weights_folder, model));
-  p.calls = std::make_unique<zero::UnitCalls>(*p.parameters);
+  p.calls = std::make_unique<zero::UnitCalls>(*p.parameters, config.zero_optimization.stage3_max_live_parameters);
   p.optimizer =
       std::make_unique<zero::ShardedOptimizer>(*p.rule, p.plan, *p.parameters, p.group->rank(), std::move(groups));
   p.reducer = std::make_unique<zero::GradientReducer>(

@@ -124,7 +124,7 @@ std::string default_tag(const Config& config, int64_t steps) {
 
 void Engine::save_checkpoint(const std::string& directory, const std::string& tag) {
   const Parts& parts = *parts_;
-  if (parts.phase != Parts::Phase::idle || parts.micro_batch != 0)
+  if (parts.backwards != 0 || parts.micro_batch != 0)
     throw CheckpointError("a checkpoint was asked for between a step's micro-batches; save after the step's boundary");
   checkpoint::SaveRequest request{.directory = directory,
                                   .tag = tag.empty() ? default_tag(parts.config, parts.steps) : tag,
@@ -172,14 +172,14 @@ void Engine::export_weights(const std::string& directory) {
   std::vector<tensor::NamedTensor> weights;
   // A unit at a time is whole; only rank 0 keeps a copy.
   for (size_t unit = 0; unit < table.units.size(); ++unit) {
-    parts.parameters->acquire(static_cast<int>(unit));
+    parts.parameters->acquire_unit(static_cast<int>(unit));
     for (size_t index = 0; index < table.parameters.size(); ++index) {
       if (table.parameters[index].unit != static_cast<int>(unit) || parts.group->rank() != 0) continue;
       const at::Tensor values = parts.parameters->leaves()[index].detach();
       weights.push_back(
           {.name = table.parameters[index].name, .values = parts.parameters->sharded() ? values.clone() : values});
     }
-    parts.parameters->release(static_cast<int>(unit));
+    parts.parameters->release_unit(static_cast<int>(unit));
   }
   if (parts.group->rank() == 0) model::save_weights(directory, parts.model.description, weights);
   parts.group->barrier("the export of the weights");

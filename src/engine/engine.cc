@@ -18,36 +18,43 @@ Engine& Engine::operator=(Engine&&) noexcept = default;
 Engine::~Engine() = default;
 
 at::Tensor Engine::forward(const at::Tensor& input, const at::Tensor& target) {
-  if (parts_->phase == Parts::Phase::backward_done)
-    throw ConfigError("forward was called after backward without step(): call step() after every micro-batch");
   const auto timing = parts_->timers.time(monitor::Phase::forward);
-  at::Tensor loss = engine::run_forward(*parts_, input, target);
-  parts_->phase = Parts::Phase::forward_done;
+  at::Tensor loss = engine::run_forward(*parts_, input, target, parts_->forwards++);
   parts_->step_tokens += input.numel();
   return loss;
 }
 
 void Engine::backward(const at::Tensor& loss) {
-  if (parts_->phase == Parts::Phase::backward_done)
-    throw ConfigError("a second backward came before step(): call step() after every micro-batch");
   const auto timing = parts_->timers.time(monitor::Phase::backward);
   parts_->loss_sum += loss.item<double>();
-  parts_->reducer->start_micro_batch(parts_->micro_batch);
+  parts_->reducer->start_backward(engine::reduction_of_backward(*parts_));
+  ++parts_->backwards;
   const double seed = parts_->scaler.scale() / static_cast<double>(parts_->plan.options.accumulation);
   try {
-    loss.backward(at::full({}, seed, loss.options().requires_grad(false)));
+    parts_->calls->run_backward([&] { loss.backward(at::full({}, seed, loss.options().requires_grad(false))); });
+  } catch (const CommError&) {
+    throw;
   } catch (...) {
-    parts_->calls->abandon_backward();
+    // The reduction ends as on the other ranks, which wait for it; then all of them skip the step.
+    parts_->backward_failed = true;
+    parts_->reducer->finish_backward();
     throw;
   }
-  parts_->calls->finish_backward();
-  parts_->reducer->finish_micro_batch();
-  parts_->phase = Parts::Phase::backward_done;
+  parts_->reducer->finish_backward();
 }
 
+Engine::NoSync Engine::no_sync() { return NoSync(parts_->no_sync_scopes); }
+Engine::NoSync::NoSync(int& scopes) : scopes_(scopes) { ++scopes_; }
+Engine::NoSync::~NoSync() { --scopes_; }
+
 void Engine::step() {
-  if (parts_->phase != Parts::Phase::backward_done) throw ConfigError("step() was called without a backward before it");
-  parts_->phase = Parts::Phase::idle;
+  if (parts_->backwards == 0) throw ConfigError("step() was called without a backward before it");
+  if (is_gradient_accumulation_boundary() && parts_->reducer->holds_own_sums())
+    throw ConfigError(
+        "the step's last backward ran within no_sync(): ranks have not exchanged their gradients; run "
+        "the last backward of the last micro-batch outside of it");
+  parts_->forwards = 0;
+  parts_->backwards = 0;
   ++parts_->micro_steps;
   if (is_gradient_accumulation_boundary())
     engine::run_step(*parts_);
@@ -64,7 +71,7 @@ StepReport Engine::train_batch(const Loader& loader) { return engine::run_instru
 double Engine::eval_batch(const Batch& batch) {
   const at::NoGradGuard no_grad;
   const engine::EvaluationMode evaluation(parts_->model);
-  return engine::run_forward(*parts_, batch.input, batch.target).item<double>();
+  return engine::run_forward(*parts_, batch.input, batch.target, 0).item<double>();
 }
 
 double Engine::evaluate(const Loader& loader) {

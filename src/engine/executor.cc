@@ -7,14 +7,14 @@
 
 namespace lockstep::engine {
 
-at::Tensor run_forward(Engine::Parts& parts, const at::Tensor& input, const at::Tensor& target) {
-  const auto seed_layer = [&parts](size_t layer) {
+at::Tensor run_forward(Engine::Parts& parts, const at::Tensor& input, const at::Tensor& target, int64_t call) {
+  const auto seed_layer = [&parts, call](size_t layer) {
     at::manual_seed(tensor::layer_seed({.seed = parts.seed,
                                         .step = parts.steps,
                                         .micro_batch = parts.micro_batch,
                                         .data_rank = parts.group->rank(),
                                         .layer = static_cast<int64_t>(layer),
-                                        .call = 0}));
+                                        .call = call}));
   };
   const bool records = at::GradMode::is_enabled();
   std::vector<at::Tensor> hidden{input};
@@ -29,6 +29,13 @@ at::Tensor run_forward(Engine::Parts& parts, const at::Tensor& input, const at::
       ->run(static_cast<int>(layers), /*then_backward=*/records,
             [&] { return std::vector<at::Tensor>{parts.model.head->loss(hidden.front(), target)}; })
       .front();
+}
+
+zero::Reduce reduction_of_backward(const Engine::Parts& parts) {
+  const bool last = parts.micro_batch == parts.plan.options.accumulation - 1;
+  if (parts.no_sync_scopes > 0) return zero::Reduce::none;
+  if (last) return zero::Reduce::last_means;
+  return parts.plan.reduces_each_micro_batch() ? zero::Reduce::means : zero::Reduce::none;
 }
 
 StepReport run_instructions(Engine::Parts& parts, Engine& engine, const Loader& loader) {

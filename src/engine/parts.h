@@ -49,9 +49,11 @@ struct Engine::Parts {
   precision::NonFinitePolicy non_finite;
 
   // State of the step under way.
-  enum class Phase { idle, forward_done, backward_done };
-  Phase phase = Phase::idle;
   int64_t micro_batch = 0;  ///< Within the step.
+  int64_t forwards = 0;     ///< Of the micro-batch so far.
+  int64_t backwards = 0;    ///< Of the micro-batch so far.
+  bool backward_failed = false;
+  int no_sync_scopes = 0;  ///< That are open.
   double loss_sum = 0;
   int64_t step_tokens = 0;
   monitor::PhaseTimers timers{};
@@ -60,8 +62,12 @@ struct Engine::Parts {
 
 namespace engine {
 
-/// Runs the model on one micro-batch; layers draw from generators set by (seed, step, micro-batch, rank, layer).
-at::Tensor run_forward(Engine::Parts& parts, const at::Tensor& input, const at::Tensor& target);
+/// Runs the model on one micro-batch; layers draw from generators set by (seed, step, micro-batch, rank, layer, call).
+/// call: how many forwards the micro-batch had before.
+at::Tensor run_forward(Engine::Parts& parts, const at::Tensor& input, const at::Tensor& target, int64_t call);
+
+/// What the gradients of the backward that comes next become.
+zero::Reduce reduction_of_backward(const Engine::Parts& parts);
 
 /// The executor: runs the plan's instruction list once, with micro-batches from `loader`.
 StepReport run_instructions(Engine::Parts& parts, Engine& engine, const Loader& loader);

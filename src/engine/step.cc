@@ -16,11 +16,14 @@ struct StepRecord {
   kernels::ExactSum squares{};  ///< Of the slices that the rank owns.
   double loss_sum = 0;
   int64_t tokens = 0;
+  int32_t backward_failed = 0;
   int32_t non_finite_rank = -1;
   int32_t non_finite_parameter = -1;
   monitor::PhaseMilliseconds times{};
 };
 static_assert(std::is_trivially_copyable_v<StepRecord>);
+
+constexpr const char* kFailedBackward = "the gradients of a backward that failed";
 
 std::vector<StepRecord> exchange(Communicator& group, const StepRecord& mine) {
   std::vector<StepRecord> all(static_cast<size_t>(group.size()));
@@ -45,6 +48,9 @@ void add_times(StepReport& report, const std::vector<StepRecord>& records) {
 std::optional<precision::NonFinite> find_non_finite(const Engine::Parts& parts,
                                                     const std::vector<StepRecord>& records) {
   for (size_t rank = 0; rank < records.size(); ++rank)
+    if (records[rank].backward_failed != 0)
+      return precision::NonFinite{.step = parts.steps, .rank = static_cast<int>(rank), .tensor = kFailedBackward};
+  for (size_t rank = 0; rank < records.size(); ++rank)
     if (!std::isfinite(records[rank].loss_sum))
       return precision::NonFinite{.step = parts.steps, .rank = static_cast<int>(rank), .tensor = "loss"};
   for (const StepRecord& record : records) {
@@ -63,7 +69,8 @@ StepReport run_step(Engine::Parts& parts) {
   StepReport report{.step = ++parts.steps, .loss_scale = parts.scaler.scale()};
 
   // Reduce.
-  StepRecord mine{.loss_sum = parts.loss_sum, .tokens = parts.step_tokens};
+  StepRecord mine{
+      .loss_sum = parts.loss_sum, .tokens = parts.step_tokens, .backward_failed = parts.backward_failed ? 1 : 0};
   {
     const auto timing = parts.timers.time(monitor::Phase::reduce);
     const zero::ReducedNorm norm = parts.reducer->finish();
@@ -114,6 +121,7 @@ StepReport run_step(Engine::Parts& parts) {
   parts.reducer->release();
   parts.micro_batch = 0;
   parts.loss_sum = 0;
+  parts.backward_failed = false;
   parts.step_tokens = 0;
   parts.last_report = report;
   if (non_finite) parts.log.warning(parts.non_finite.skipped(*non_finite));

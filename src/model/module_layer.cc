@@ -11,10 +11,30 @@
 namespace lockstep::models {
 namespace {
 
+bool is_index(std::string_view text) { return !text.empty() && text.find_first_not_of("0123456789") == text.npos; }
+
+/// "encoder.layers.0.linear1.weight" goes with "encoder.layers.0", "lstm.weight_ih_l0" with "lstm".
+std::string unit_of(std::string_view name, const ModuleOptions& options) {
+  std::string_view longest;
+  for (const std::string& unit : options.units) {
+    const bool fits = name.starts_with(unit) && (name.size() == unit.size() || name[unit.size()] == '.');
+    if (fits && unit.size() > longest.size()) longest = unit;
+  }
+  if (!longest.empty()) return std::string(longest);
+  size_t end = name.find('.');
+  for (size_t begin = 0; begin < name.size();) {
+    const size_t dot = std::min(name.find('.', begin), name.size());
+    if (dot < name.size() && is_index(name.substr(begin, dot - begin))) end = dot;
+    begin = dot + 1;
+  }
+  return std::string(name.substr(0, end));
+}
+
 /// A whole module with its loss as the model's only layer.
 class ModuleLayer final : public LossLayer {
  public:
-  ModuleLayer(std::shared_ptr<torch::nn::Module> module, ModuleLoss loss, std::shared_ptr<bool> training)
+  ModuleLayer(std::shared_ptr<torch::nn::Module> module, ModuleLoss loss, const ModuleOptions& options,
+              std::shared_ptr<bool> training)
       : module_(std::move(module)), loss_(std::move(loss)), training_(std::move(training)) {
     std::vector<std::string> problems;
     std::unordered_map<const at::TensorImpl*, std::string> first_name;
@@ -32,7 +52,8 @@ class ModuleLayer final : public LossLayer {
                         .initialization = {.kind = Initialization::Kind::given},
                         .requires_grad = tensor.requires_grad(),
                         .tied_to = is_new ? "" : seen->second,
-                        .given = tensor});
+                        .given = tensor,
+                        .unit = unit_of(item.key(), options)});
     }
     if (specs_.empty() && problems.empty()) problems.emplace_back("the module has no parameters");
     if (!problems.empty()) throw ConfigError(std::move(problems));
@@ -40,6 +61,7 @@ class ModuleLayer final : public LossLayer {
 
   std::vector<ParameterSpec> describe() const override { return specs_; }
 
+  bool is_observed() const override { return true; }
   // The module holds the leaves itself: nothing to keep.
   void build(std::span<const at::Tensor> parameters) override { LOCKSTEP_CHECK_EQ(parameters.size(), specs_.size()); }
 
@@ -64,10 +86,10 @@ class ModuleLayer final : public LossLayer {
 
 }  // namespace
 
-LayerStack wrap_module(std::shared_ptr<torch::nn::Module> module, ModuleLoss loss) {
+LayerStack wrap_module(std::shared_ptr<torch::nn::Module> module, ModuleLoss loss, const ModuleOptions& options) {
   if (!module || !loss) throw ConfigError("wrap_module: needs a module and a loss function");
   LayerStack stack;
-  stack.head = std::make_shared<ModuleLayer>(std::move(module), std::move(loss), stack.training);
+  stack.head = std::make_shared<ModuleLayer>(std::move(module), std::move(loss), options, stack.training);
   return stack;
 }
 

@@ -21,7 +21,7 @@ struct Parameter {
 /// Every parameter of a model, each once: a tied one stands with the layer that has it first.
 struct ParameterTable {
   std::vector<Parameter> parameters{};
-  std::vector<std::string> units{};  ///< A unit per layer, in forward order.
+  std::vector<std::string> units{};  ///< One or more per layer, in forward order.
 
   bool operator==(const ParameterTable&) const = default;
   [[nodiscard]] int64_t numel() const {

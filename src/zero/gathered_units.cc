@@ -3,6 +3,8 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
 
+#include <algorithm>
+
 #include "base/check.h"
 #include "comm/reduction.h"
 
@@ -82,6 +84,7 @@ void GatheredUnits::start_gather(int unit) {
   it.whole = at::empty({numel}, at::kFloat);
   it.under_way = true;
   live_numel_ += numel;
+  peak_numel_ = std::max(peak_numel_, live_numel_);
   ahead_numel_ += numel;
   it.gathering = comm::start_all_gather(
       group_, it.slice, it.whole,

@@ -24,6 +24,7 @@ class GatheredUnits {
 
   /// The storage that unit's parameters view.
   [[nodiscard]] const UnitStorage& storage(int unit) const { return units_[static_cast<size_t>(unit)].storage; }
+  [[nodiscard]] int64_t numel(int unit) const { return plan_.layouts[static_cast<size_t>(unit)].numel; }
   /// This rank's slice: [slice_numel].
   [[nodiscard]] const at::Tensor& slice(int unit) const { return units_[static_cast<size_t>(unit)].slice; }
 
@@ -38,6 +39,8 @@ class GatheredUnits {
   void prefetch(int unit);
   /// Gives back what was fetched ahead and not leased.
   void drop_prefetched();
+  /// The most elements that were whole, or under way, at once so far.
+  [[nodiscard]] int64_t peak_numel() const { return peak_numel_; }
   /// For an edit inside a lease: every rank's own slice takes the whole's values.
   void keep_edit(int unit);
 
@@ -61,6 +64,7 @@ class GatheredUnits {
   const GatherLimits limits_;
   std::deque<Unit> units_;
   int64_t live_numel_ = 0;
+  int64_t peak_numel_ = 0;
   int64_t ahead_numel_ = 0;
 };
 

@@ -72,24 +72,28 @@ GradientReducer::~GradientReducer() {
   worker_.join();
 }
 
-void GradientReducer::start_micro_batch(int64_t index) {
-  micro_batch_ = index;
+void GradientReducer::start_backward(Reduce reduce) {
+  if (rounds_ > 0) wait_for_worker();  // Buckets are still being reduced, or their failure is to be told.
+  reduce_ = reduce;
+  adds_ = holds_own_sums_;
+  adds_means_ = rounds_ > 0;
   std::fill(fired_.begin(), fired_.end(), false);
   for (const at::Tensor& leaf : leaves_)
     if (leaf.requires_grad()) leaf.mutable_grad().reset();
-  if (index > 0 && !plan_.reduces_each_micro_batch()) return;
-  if (index == 0) {
-    norm_ = {};
-    non_finite_ranks_.assign(buckets_.size(), -1);
-  }
+  if (adds_means_ && slices_.empty() && !plan_.gradients_stay_in_place()) keep_means();
+  if (reduce == Reduce::none) return;
+  norm_ = {};
+  if (!adds_means_) non_finite_ranks_.assign(buckets_.size(), -1);
   next_bucket_ = 0;
   waiting_for_ = parameters_in_bucket_;
   const base::MutexLock lock(mutex_);
   reduced_ = 0;
 }
 
-bool GradientReducer::reduces_now() const {
-  return plan_.reduces_each_micro_batch() || micro_batch_ == plan_.options.accumulation - 1;
+/// The means of earlier backwards leave the buckets, which take the next one's gradients.
+void GradientReducer::keep_means() {
+  spare_slices_ = true;
+  for (size_t index = 0; index < buckets_.size(); ++index) slices_.push_back(own_part(index).clone());
 }
 
 void GradientReducer::open_bucket(size_t bucket) {
@@ -109,7 +113,11 @@ void GradientReducer::gradient_ready(int parameter) {
 void GradientReducer::store(int parameter, const at::Tensor* gradient) {
   const auto index = static_cast<size_t>(parameter);
   if (plan_.gradients_stay_in_place()) {
-    in_place_[index] = gradient != nullptr ? gradient->contiguous() : at::zeros_like(leaves_[index]);
+    at::Tensor& sum = in_place_[index];
+    if (!sum.defined())
+      sum = gradient != nullptr ? gradient->contiguous() : at::zeros_like(leaves_[index]);
+    else if (gradient != nullptr)
+      kernels::accumulate(sum.mutable_data_ptr<float>(), gradient->contiguous().const_data_ptr<float>(), sum.numel());
     return;
   }
   const at::Tensor source = gradient != nullptr ? gradient->contiguous() : at::Tensor();
@@ -119,18 +127,17 @@ void GradientReducer::store(int parameter, const at::Tensor* gradient) {
     if (!bucket.defined()) open_bucket(static_cast<size_t>(segment.bucket));
     float* into = bucket.mutable_data_ptr<float>() + segment.bucket_begin;
     const auto numel = static_cast<size_t>(segment.numel);
-    const bool first = micro_batch_ == 0 || plan_.reduces_each_micro_batch();
     if (source.defined()) {
       const float* from = source.const_data_ptr<float>() + segment.parameter_begin;
-      if (first)
-        std::memcpy(into, from, numel * sizeof(float));
-      else
+      if (adds_)
         kernels::accumulate(into, from, segment.numel);
-    } else if (first) {
+      else
+        std::memcpy(into, from, numel * sizeof(float));
+    } else if (!adds_) {
       std::memset(into, 0, numel * sizeof(float));
     }
   }
-  if (reduces_now()) count_ready(parameter);
+  if (reduce_ != Reduce::none) count_ready(parameter);
 }
 
 void GradientReducer::count_ready(int parameter) {
@@ -164,13 +171,15 @@ void GradientReducer::enqueue(int bucket) {
   changed_.notify_all();
 }
 
-void GradientReducer::finish_micro_batch() {
+void GradientReducer::finish_backward() {
   for (size_t index = 0; index < leaves_.size(); ++index)
     if (plan_.table.parameters[index].requires_grad && !fired_[index]) store(static_cast<int>(index), nullptr);
-  if (plan_.reduces_each_micro_batch()) wait_for_worker();
+  holds_own_sums_ = reduce_ == Reduce::none;
+  if (reduce_ != Reduce::none && !plan_.gradients_stay_in_place()) ++rounds_;
 }
 
 ReducedNorm GradientReducer::finish() {
+  LOCKSTEP_CHECK(reduce_ == Reduce::last_means);
   if (plan_.gradients_stay_in_place()) {
     for (const plan::Segment& segment : plan_.segments) add_norm(segment, group_.rank());
     return norm_;
@@ -191,6 +200,9 @@ void GradientReducer::wait_for_worker() {
 }
 
 void GradientReducer::release() {
+  rounds_ = 0;
+  if (spare_slices_) slices_.clear();
+  spare_slices_ = false;
   for (at::Tensor& gradient : in_place_) gradient.reset();
 }
 
@@ -211,11 +223,10 @@ at::Tensor GradientReducer::own_part(size_t bucket) const {
 
 void GradientReducer::reduce_bucket(int bucket) {
   const auto index = static_cast<size_t>(bucket);
-  const bool last = micro_batch_ == plan_.options.accumulation - 1;
+  const bool last = reduce_ == Reduce::last_means;
   const at::Tensor own = own_part(index);
-  // Where the means are summed over micro-batches, or outlive their bucket, they go to a slice of their own.
-  const bool sums = plan_.reduces_each_micro_batch() && micro_batch_ > 0;
-  const at::Tensor mean = slices_.empty() || sums ? own : slices_[index];
+  // Where the means are summed over backwards, or outlive their bucket, they go to a slice of their own.
+  const at::Tensor mean = slices_.empty() || adds_means_ ? own : slices_[index];
   const bool alone = group_.size() == 1;
   if (!alone) {
     int non_finite_rank = -1;
@@ -224,7 +235,8 @@ void GradientReducer::reduce_bucket(int bucket) {
         .wait();
     if (non_finite_ranks_[index] < 0) non_finite_ranks_[index] = non_finite_rank;
   }
-  if (sums) kernels::accumulate(slices_[index].mutable_data_ptr<float>(), own.const_data_ptr<float>(), own.numel());
+  if (adds_means_)
+    kernels::accumulate(slices_[index].mutable_data_ptr<float>(), own.const_data_ptr<float>(), own.numel());
   if (last && plan_.updates_everything() && !slices_.empty()) own.copy_(slices_[index]);
   if (last) {
     const int blamed = non_finite_ranks_[index] < 0 ? group_.rank() : non_finite_ranks_[index];

@@ -22,6 +22,13 @@ struct ReducerOptions {
   bool overlap = true;  ///< Reduce filled buckets on a thread of the reducer's own while backward goes on.
 };
 
+/// What a backward's gradients become.
+enum class Reduce {
+  none,        ///< A part of this rank's own sums.
+  means,       ///< Means over ranks; another backward of the step follows.
+  last_means,  ///< Means over ranks that the update may take: with their norm, on every rank that needs them.
+};
+
 /// A gradient that is not finite.  Rank -1: all are.
 struct NonFiniteGradient {
   int rank = -1;
@@ -40,7 +47,11 @@ struct ReducedNorm {
 /// own slices, in buckets that stay or in slices while buckets are given back at once (Plan::buckets_are_transient).
 /// With one rank and one micro-batch nothing is copied.  A parameter without a gradient counts as zeros.
 ///
-/// start_micro_batch, finish_micro_batch and finish are called by the thread that runs backward.  After a CommError the
+/// A step has any number of backwards.  One that does not reduce adds to this rank's own sums; one that does reduces
+/// those sums and its own gradients, and the owners add the means where the step reduced before.  Which are which
+/// decides the bits; the stage and the buckets do not.
+///
+/// start_backward, finish_backward and finish are called by the thread that runs backward.  After a CommError the
 /// reducer is unusable.
 class GradientReducer {
  public:
@@ -51,11 +62,13 @@ class GradientReducer {
   GradientReducer(const GradientReducer&) = delete;
   GradientReducer& operator=(const GradientReducer&) = delete;
 
-  /// Before the backward of micro-batch `index` of plan.options.accumulation, counted within the step.
-  void start_micro_batch(int64_t index);
+  /// Before a backward.  Throws CommError.
+  void start_backward(Reduce reduce);
   /// After that backward.
-  void finish_micro_batch();
-  /// After the last micro-batch: waits until every bucket is reduced.  Throws CommError.
+  void finish_backward();
+  /// Whether backwards of this step were not reduced yet.
+  [[nodiscard]] bool holds_own_sums() const { return holds_own_sums_; }
+  /// After the step's last backward, with Reduce::last_means: waits until every bucket is reduced.  Throws CommError.
   [[nodiscard]] ReducedNorm finish();
   /// Drops what the step left behind; call after the update.
   void release();
@@ -70,8 +83,8 @@ class GradientReducer {
   void start_full_buckets();
   void enqueue(int bucket);
   void open_bucket(size_t bucket);
+  void keep_means();
   void reduce_bucket(int bucket);
-  [[nodiscard]] bool reduces_now() const;
   [[nodiscard]] at::Tensor own_part(size_t bucket) const;
   void wait_for_worker();
   void add_norm(const plan::Segment& segment, int rank);
@@ -92,7 +105,12 @@ class GradientReducer {
   std::vector<at::Tensor> in_place_;
   std::vector<bool> fired_;
   std::vector<int> waiting_for_;
-  int64_t micro_batch_ = 0;
+  Reduce reduce_ = Reduce::none;  ///< Of the backward under way.
+  bool holds_own_sums_ = false;   ///< Backwards of this step were not reduced yet.
+  int rounds_ = 0;                ///< Backwards of this step that were reduced.
+  bool adds_ = false;             ///< The backward under way adds to own sums.
+  bool adds_means_ = false;       ///< The one under way is not the step's first that is reduced.
+  bool spare_slices_ = false;     ///< slices_ were made for this step alone.
   int next_bucket_ = 0;
 
   // The thread that reduces; the other one may read them after finish().

@@ -21,9 +21,10 @@ ParameterStore::ParameterStore(const LayerStack& model, Communicator& group, con
                                GatherLimits limits, uint64_t seed, const InitialValues& initial)
     : group_(group), plan_(plan), leaves_(plan.table.parameters.size()) {
   if (plan.parameters_are_sharded()) units_ = std::make_unique<GatheredUnits>(group, plan, limits);
-  int unit = 0;
-  for (const auto& layer : model.layers) build_layer(*layer, unit++, seed, initial);
-  build_layer(*model.head, unit++, seed, initial);
+  for (const plan::UnitLayout& layout : plan.layouts)
+    if (!sharded()) flats_.push_back(at::zeros({layout.numel}, at::kFloat));
+  for (const auto& layer : model.layers) build_layer(*layer, seed, initial);
+  build_layer(*model.head, seed, initial);
 }
 
 at::Tensor ParameterStore::values(const plan::Segment& segment) const {
@@ -33,19 +34,29 @@ at::Tensor ParameterStore::values(const plan::Segment& segment) const {
   return slice.narrow(0, segment.unit_begin - group_.rank() * slice.numel(), segment.numel);
 }
 
-void ParameterStore::acquire(int unit) {
-  if (!sharded()) return;
-  for (const int each : leased_with_[static_cast<size_t>(unit)]) units_->acquire(each);
+void ParameterStore::acquire_unit(int unit) {
+  if (sharded()) units_->acquire(unit);
 }
 
-void ParameterStore::release(int unit) {
-  if (!sharded()) return;
-  for (const int each : leased_with_[static_cast<size_t>(unit)]) units_->release(each);
+void ParameterStore::release_unit(int unit) {
+  if (sharded()) units_->release(unit);
 }
 
-void ParameterStore::prefetch(int unit) {
-  if (!sharded() || unit < 0 || unit >= static_cast<int>(leased_with_.size())) return;
-  for (const int each : leased_with_[static_cast<size_t>(unit)]) units_->prefetch(each);
+void ParameterStore::prefetch_unit(int unit) {
+  if (sharded()) units_->prefetch(unit);
+}
+
+void ParameterStore::acquire_layer(int layer) {
+  for (const int unit : units_of_layer_[static_cast<size_t>(layer)]) acquire_unit(unit);
+}
+
+void ParameterStore::release_layer(int layer) {
+  for (const int unit : units_of_layer_[static_cast<size_t>(layer)]) release_unit(unit);
+}
+
+void ParameterStore::prefetch_layer(int layer) {
+  if (layer < 0 || layer >= static_cast<int>(units_of_layer_.size())) return;
+  for (const int unit : units_of_layer_[static_cast<size_t>(layer)]) prefetch_unit(unit);
 }
 
 void ParameterStore::drop_prefetched() {
@@ -94,25 +105,29 @@ at::Tensor ParameterStore::place_of(int parameter, int64_t offset) const {
   return flats_[static_cast<size_t>(it.unit)].narrow(0, offset, it.numel).view(it.shape);
 }
 
-void ParameterStore::build_layer(Layer& layer, int unit, uint64_t seed, const InitialValues& initial) {
-  const plan::UnitLayout& layout = plan_.layouts[static_cast<size_t>(unit)];
-  if (sharded())
-    units_->start_initialization(unit);
-  else
-    flats_.push_back(at::zeros({layout.numel}, at::kFloat));
-  leased_with_.push_back({unit});
-  std::unordered_map<int, int64_t> offsets;
-  for (const plan::Placement& placement : layout.placements) offsets[placement.parameter] = placement.offset;
-
+void ParameterStore::build_layer(Layer& layer, uint64_t seed, const InitialValues& initial) {
   std::unordered_map<std::string, int> index_of;
   for (size_t i = 0; i < plan_.table.parameters.size(); ++i)
     index_of[plan_.table.parameters[i].name] = static_cast<int>(i);
+  std::unordered_map<int, int64_t> offsets;
+  for (const plan::UnitLayout& layout : plan_.layouts)
+    for (const plan::Placement& placement : layout.placements) offsets[placement.parameter] = placement.offset;
 
+  std::vector<int> own;   // Units that this layer's own parameters live in.
+  std::vector<int> used;  // Those and the ones that it is tied to.
+  const auto note = [](std::vector<int>& units, int unit) {
+    if (std::ranges::find(units, unit) != units.end()) return false;
+    units.push_back(unit);
+    return true;
+  };
   std::vector<at::Tensor> parameters;
   for (const ParameterSpec& spec : layer.describe()) {
     const int index = index_of.at(spec.tied_to.empty() ? spec.name : spec.tied_to);
+    const int unit = plan_.table.parameters[static_cast<size_t>(index)].unit;
     at::Tensor& leaf = leaves_[static_cast<size_t>(index)];
+    note(used, unit);
     if (spec.tied_to.empty()) {
+      if (note(own, unit) && sharded()) units_->start_initialization(unit);
       const auto offset = offsets.find(index);
       const at::Tensor view =
           (offset != offsets.end() ? place_of(index, offset->second) : at::empty(spec.shape, at::kFloat)).detach();
@@ -123,16 +138,15 @@ void ParameterStore::build_layer(Layer& layer, int unit, uint64_t seed, const In
         leaf.set_data(view);
       }
       leaf.set_requires_grad(spec.requires_grad);
-    } else {
-      std::vector<int>& units = leased_with_.back();
-      const int owner = plan_.table.parameters[static_cast<size_t>(index)].unit;
-      if (std::ranges::find(units, owner) == units.end()) units.push_back(owner);
     }
     LOCKSTEP_CHECK(leaf.defined());
     parameters.push_back(leaf);
   }
   layer.build(parameters);
-  if (sharded()) units_->end_initialization(unit);
+  if (sharded())
+    for (const int unit : own) units_->end_initialization(unit);
+  has_observed_layers_ = has_observed_layers_ || layer.is_observed();
+  units_of_layer_.push_back(layer.is_observed() ? std::vector<int>{} : used);
 }
 
 }  // namespace lockstep::zero

@@ -39,17 +39,31 @@ class ParameterStore {
 
   /// Whether units have to be leased.
   [[nodiscard]] bool sharded() const { return units_ != nullptr; }
-  /// The unit that runs, with every unit that a tied parameter of its lives in, is whole until release().  Leases may
-  /// nest and are counted.  Every rank leases in the same order.  Throws CommError.
-  void acquire(int unit);
-  void release(int unit);
-  /// Starts gathering a unit that will be leased soon; any number is allowed, those that are no units do nothing.
-  void prefetch(int unit);
+  /// The unit is whole until release_unit().  Leases may nest and are counted.  Every rank leases in the same order.
+  /// Does nothing where parameters are not sharded.  Throws CommError.
+  void acquire_unit(int unit);
+  void release_unit(int unit);
+  /// Starts gathering a unit that will be leased soon.
+  void prefetch_unit(int unit);
+  /// The same for every unit that the layer's parameters live in, tied ones included.  Layer::is_observed(): for none.
+  /// Prefetching a layer that does not exist does nothing.
+  void acquire_layer(int layer);
+  void release_layer(int layer);
+  void prefetch_layer(int layer);
   /// Gives back what was fetched ahead and not leased.
   void drop_prefetched();
+  /// Of Layer::is_observed() layers: units are leased as operators take them.
+  [[nodiscard]] bool has_observed_layers() const { return has_observed_layers_; }
+
+  /// The most elements of whole units at once so far.
+  [[nodiscard]] int64_t peak_whole_numel() const { return sharded() ? units_->peak_numel() : 0; }
+  /// Requires: sharded.
+  [[nodiscard]] int64_t unit_numel(int unit) const { return units_->numel(unit); }
+  [[nodiscard]] const UnitStorage& unit_storage(int unit) const { return units_->storage(unit); }
+  [[nodiscard]] const std::vector<std::string>& unit_names() const { return plan_.table.units; }
 
  private:
-  void build_layer(Layer& layer, int unit, uint64_t seed, const InitialValues& initial);
+  void build_layer(Layer& layer, uint64_t seed, const InitialValues& initial);
   [[nodiscard]] at::Tensor place_of(int parameter, int64_t offset) const;
   void gather_units(const plan::GatherGroup& gather);
 
@@ -57,7 +71,8 @@ class ParameterStore {
   const plan::Plan& plan_;
   std::vector<at::Tensor> flats_;  ///< A unit's trainable parameters, padded: [UnitLayout::numel] each.  Or:
   std::unique_ptr<GatheredUnits> units_;
-  std::vector<std::vector<int>> leased_with_;  ///< By unit: the units of the parameters that its layer uses.
+  std::vector<std::vector<int>> units_of_layer_;  ///< Those that its parameters live in; empty for observed ones.
+  bool has_observed_layers_ = false;
   std::vector<at::Tensor> leaves_;
 };
 

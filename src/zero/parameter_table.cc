@@ -9,12 +9,18 @@
 namespace lockstep::zero {
 namespace {
 
-void add_unit(plan::ParameterTable& table, const Layer& layer, const std::string& name,
-              std::span<const std::string> no_decay) {
-  const int unit = static_cast<int>(table.units.size());
-  table.units.push_back(name);
+void add_layer(plan::ParameterTable& table, const Layer& layer, const std::string& name,
+               std::span<const std::string> no_decay) {
+  const size_t first_unit = table.units.size();
+  const auto unit_named = [&](const std::string& unit) {
+    const auto first = table.units.begin() + static_cast<std::ptrdiff_t>(first_unit);
+    const auto index = static_cast<size_t>(std::find(first, table.units.end(), unit) - table.units.begin());
+    if (index == table.units.size()) table.units.push_back(unit);
+    return static_cast<int>(index);
+  };
   for (const ParameterSpec& spec : layer.describe()) {
     if (!spec.tied_to.empty()) continue;
+    const int unit = unit_named(spec.unit.empty() ? name : spec.unit);
     table.parameters.push_back(
         {.name = spec.name,
          .shape = spec.shape,
@@ -32,8 +38,8 @@ plan::ParameterTable make_parameter_table(const LayerStack& model, std::span<con
   model.check();
   plan::ParameterTable table;
   for (size_t index = 0; index < model.layers.size(); ++index)
-    add_unit(table, *model.layers[index], fmt::format("layer {}", index), no_decay);
-  add_unit(table, *model.head, "head", no_decay);
+    add_layer(table, *model.layers[index], fmt::format("layer {}", index), no_decay);
+  add_layer(table, *model.head, "head", no_decay);
   return table;
 }
 

@@ -8,6 +8,7 @@
 #include <algorithm>
 
 #include "lockstep/error.h"
+#include "zero/operator_observer.h"
 
 namespace lockstep::zero {
 
@@ -20,12 +21,11 @@ struct UnitCalls::Open {
 /// One forward of a unit, for as long as autograd may run its backward.
 class UnitCalls::Call {
  public:
-  Call(std::shared_ptr<Open> open, int unit, uint64_t begin) : open_(std::move(open)), unit_(unit), begin_(begin) {}
+  Call(std::shared_ptr<Open> open, int layer, uint64_t begin) : open_(std::move(open)), layer_(layer), begin_(begin) {}
   ~Call() { close(); }
   Call(const Call&) = delete;
   Call& operator=(const Call&) = delete;
 
-  [[nodiscard]] int unit() const { return unit_; }
   [[nodiscard]] uint64_t begin() const { return begin_; }
 
   /// Takes over a lease that was just acquired.
@@ -37,7 +37,7 @@ class UnitCalls::Call {
     if (!holds_) return;
     holds_ = false;
     std::erase(open_->calls, this);
-    if (open_->parameters != nullptr) open_->parameters->release(unit_);
+    if (open_->parameters != nullptr) open_->parameters->release_layer(layer_);
   }
   /// Backward reached a node of this call that has the given sequence number.
   void before_backward(uint64_t sequence) {
@@ -45,14 +45,14 @@ class UnitCalls::Call {
     for (Call* call : calls)
       if (call != this && call->begin_ >= sequence) call->close();
     if (holds_ || open_->parameters == nullptr) return;
-    open_->parameters->acquire(unit_);
+    open_->parameters->acquire_layer(layer_);
     hold();
-    open_->parameters->prefetch(unit_ - 1);
+    open_->parameters->prefetch_layer(layer_ - 1);
   }
 
  private:
   const std::shared_ptr<Open> open_;
-  const int unit_;
+  const int layer_;
   const uint64_t begin_;
   bool holds_ = false;
 };
@@ -74,8 +74,11 @@ class UnitCalls::BeforeBackward final : public torch::autograd::FunctionPreHook 
   const uint64_t sequence_;
 };
 
-UnitCalls::UnitCalls(ParameterStore& parameters) : parameters_(parameters), open_(std::make_shared<Open>()) {
+UnitCalls::UnitCalls(ParameterStore& parameters, int64_t max_live_numel)
+    : parameters_(parameters), open_(std::make_shared<Open>()) {
   open_->parameters = &parameters;
+  if (parameters.sharded() && parameters.has_observed_layers())
+    observer_ = std::make_unique<OperatorObserver>(parameters, max_live_numel);
 }
 
 UnitCalls::~UnitCalls() {
@@ -83,14 +86,16 @@ UnitCalls::~UnitCalls() {
   open_->parameters = nullptr;
 }
 
-std::vector<at::Tensor> UnitCalls::run(int unit, bool then_backward,
+std::vector<at::Tensor> UnitCalls::run(int layer, bool then_backward,
                                        const std::function<std::vector<at::Tensor>()>& forward) {
   if (!parameters_.sharded()) return forward();
-  const auto call = std::make_shared<Call>(open_, unit, at::sequence_number::peek());
-  parameters_.acquire(unit);
+  const auto call = std::make_shared<Call>(open_, layer, at::sequence_number::peek());
+  parameters_.acquire_layer(layer);
   call->hold();
-  if (!then_backward) parameters_.prefetch(unit + 1);
-  std::vector<at::Tensor> outputs = forward();
+  if (!then_backward) parameters_.prefetch_layer(layer + 1);
+  std::vector<at::Tensor> outputs;
+  observe([&] { outputs = forward(); });
+  if (observer_ && !at::GradMode::is_enabled()) observer_->release_all();
   bool recorded = false;
   std::vector<torch::autograd::Node*> nodes;
   for (const at::Tensor& output : outputs) {
@@ -105,6 +110,23 @@ std::vector<at::Tensor> UnitCalls::run(int unit, bool then_backward,
   return outputs;
 }
 
+void UnitCalls::run_backward(const std::function<void()>& backward) {
+  try {
+    observe(backward);
+  } catch (...) {
+    abandon_backward();
+    throw;
+  }
+  finish_backward();
+}
+
+void UnitCalls::observe(const std::function<void()>& body) {
+  if (observer_)
+    observer_->run(body);
+  else
+    body();
+}
+
 void UnitCalls::abandon_backward() noexcept {
   try {
     finish_backward();
@@ -116,6 +138,7 @@ void UnitCalls::abandon_backward() noexcept {
 void UnitCalls::finish_backward() {
   const std::vector<Call*> calls = open_->calls;
   for (Call* call : calls) call->close();
+  if (observer_) observer_->release_all();
   parameters_.drop_prefetched();
 }
 

@@ -20,6 +20,8 @@ class UnitStorage {
   /// No version is bumped: for autograd nothing changed.
   void fill(const at::Tensor& slot);
   void release();
+  /// What tensors that view it can be told by.
+  [[nodiscard]] const c10::StorageImpl* address() const { return storage_.unsafeGetStorageImpl(); }
 
  private:
   int64_t numel_;

@@ -1,6 +1,8 @@
 // ZeRO's stages change memory and traffic, never a bit of weights, moments, losses or norms.
 #include <gtest/gtest.h>
 
+#include <torch/csrc/autograd/custom_function.h>
+
 #include <cstring>
 #include <filesystem>
 #include <map>
@@ -9,6 +11,7 @@
 #include "checkpoint/reader.h"
 #include "engine/parts.h"
 #include "engine/training_runs.h"
+#include "lockstep/error.h"
 
 namespace lockstep {
 namespace {
@@ -110,6 +113,161 @@ TEST(StagesTest, AutomaticReductionFollowsTheStage) {
   EXPECT_EQ(each.numbers, outcome({}, 3, 3, zero_text(0, 64, true, "micro_batch")).numbers);
   for (size_t i = 0; i < once.numbers.size(); ++i)
     EXPECT_NEAR(once.numbers[i], each.numbers[i], 1e-5 * once.numbers[i]);
+}
+
+/// Ways to run a step of two micro-batches, all of the gradient that one plain backward of each gives.
+enum class Loop { plain, two_backwards, forwards_first, joint_backward, no_sync, no_sync_once };
+
+void run_loop_step(Engine& engine, Communicator& group, Loop loop, int64_t step) {
+  const Batch batch = global_batch(step);
+  const int64_t half = kGlobalBatch / group.size() / 4;
+  for (int64_t micro = 0; micro < 2; ++micro) {
+    const int64_t begin = (micro * group.size() + group.rank()) * 2 * half;
+    // Halves of a micro-batch: the mean of their losses is its loss.
+    const auto forward = [&](int64_t part) {
+      const int64_t at = begin + part * half;
+      return engine.forward(batch.input.narrow(0, at, half), batch.target.narrow(0, at, half)) / 2;
+    };
+    switch (loop) {
+      case Loop::plain:
+        engine.backward(
+            engine.forward(batch.input.narrow(0, begin, 2 * half), batch.target.narrow(0, begin, 2 * half)));
+        break;
+      case Loop::two_backwards:
+        engine.backward(forward(0));
+        engine.backward(forward(1));
+        break;
+      case Loop::forwards_first: {
+        const at::Tensor first = forward(0);
+        const at::Tensor second = forward(1);
+        engine.backward(second);
+        engine.backward(first);
+        break;
+      }
+      case Loop::joint_backward: {
+        const at::Tensor first = forward(0);
+        engine.backward(first + forward(1));
+        break;
+      }
+      case Loop::no_sync: {
+        {
+          const Engine::NoSync scope = engine.no_sync();
+          engine.backward(forward(0));
+        }
+        engine.backward(forward(1));
+        break;
+      }
+      case Loop::no_sync_once: {
+        if (micro == 0) {
+          const Engine::NoSync scope = engine.no_sync();
+          engine.backward(forward(0));
+          engine.backward(forward(1));
+        } else {
+          engine.backward(forward(0));
+          engine.backward(forward(1));
+        }
+        break;
+      }
+    }
+    engine.step();
+  }
+}
+
+TEST(StagesTest, LeaveTheLoopItsFreedom) {
+  for (const int world : {1, 2, 3}) {
+    std::vector<double> plain;
+    for (const Loop loop : {Loop::plain, Loop::two_backwards, Loop::forwards_first, Loop::joint_backward, Loop::no_sync,
+                            Loop::no_sync_once}) {
+      for (const char* reduce_at : {"boundary", "micro_batch"}) {
+        std::vector<double> expected;
+        for (const int stage : {0, 1, 2, 3}) {
+          std::vector<double> got;
+          comm::run_ranks(world, [&](Communicator& group) {
+            Engine engine = make_engine(tiny({.tied = true}), group,
+                                        config_text(kGlobalBatch / group.size() / 2, 2,
+                                                    zero_text(stage, stage % 2 == 0 ? 7 : 64, stage != 1, reduce_at)));
+            for (int64_t step = 0; step < 6; ++step) {
+              run_loop_step(engine, group, loop, step);
+              if (group.rank() == 0) got.insert(got.end(), {engine.report()->loss, engine.report()->grad_norm});
+            }
+          });
+          if (stage == 0) expected = got;
+          EXPECT_EQ(got, expected) << "loop " << static_cast<int>(loop) << " stage " << stage << " " << reduce_at;
+        }
+        if (plain.empty()) plain = expected;
+        for (size_t i = 0; i < plain.size(); ++i)
+          EXPECT_NEAR(expected[i], plain[i], 2e-5 * plain[i]) << "loop " << static_cast<int>(loop) << " " << i;
+      }
+    }
+  }
+}
+
+TEST(StagesTest, DoNotDependOnWhenTransfersArrive) {
+  for (const int stage : {1, 2, 3}) {
+    std::vector<std::vector<double>> numbers;
+    for (const int delay_us : {0, 200, 2000}) {
+      std::vector<double>& of_run = numbers.emplace_back();
+      comm::run_ranks(3,
+                      [&](Communicator& group) {
+                        Engine engine = make_engine(tiny({.tied = true}), group,
+                                                    config_text(4, 3, zero_text(stage, 64, true, "micro_batch")));
+                        for (int64_t step = 0; step < 4; ++step) {
+                          const StepReport report = run_step(engine, group, 4, 3, step);
+                          if (group.rank() == 0) of_run.insert(of_run.end(), {report.loss, report.grad_norm});
+                        }
+                      },
+                      {.max_delay = std::chrono::microseconds(delay_us), .seed = static_cast<uint64_t>(delay_us)});
+    }
+    EXPECT_EQ(numbers[1], numbers[0]) << "stage " << stage;
+    EXPECT_EQ(numbers[2], numbers[0]) << "stage " << stage;
+  }
+}
+
+TEST(StagesTest, RefuseAStepWhoseGradientsWereNotExchanged) {
+  comm::run_ranks(2, [&](Communicator& group) {
+    Engine engine = make_engine(tiny(), group, config_text(18, 1, zero_text(2, 64, true, "auto")));
+    const Batch batch = global_batch(0);
+    {
+      const Engine::NoSync scope = engine.no_sync();
+      engine.backward(engine.forward(batch.input, batch.target));
+    }
+    EXPECT_THROW(engine.step(), ConfigError);
+    engine.backward(engine.forward(batch.input, batch.target));
+    engine.step();
+    EXPECT_EQ(engine.applied_steps(), 1);
+  });
+}
+
+/// Throws in backward, where asked.
+struct Fragile : torch::autograd::Function<Fragile> {
+  static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& input, bool fails) {
+    context->saved_data["fails"] = fails;
+    return input.clone();
+  }
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
+                                                 const torch::autograd::variable_list& gradients) {
+    if (context->saved_data["fails"].toBool()) throw std::runtime_error("backward failed");
+    return {gradients[0], at::Tensor()};
+  }
+};
+
+TEST(StagesTest, SkipAStepWhereABackwardFailed) {
+  for (const int stage : {0, 1, 2}) {
+    comm::run_ranks(2, [&](Communicator& group) {
+      Engine engine = make_engine(tiny(), group, config_text(18, 1, zero_text(stage, 7, true, "auto")));
+      const Batch batch = global_batch(0);
+      const double before = engine.eval_batch(batch);
+      const at::Tensor loss = engine.forward(batch.input, batch.target);
+      if (group.rank() == 1)
+        EXPECT_THROW(engine.backward(Fragile::apply(loss, true)), std::runtime_error);
+      else
+        engine.backward(loss);
+      engine.step();
+      EXPECT_TRUE(engine.report()->skipped);
+      EXPECT_EQ(engine.eval_batch(batch), before);
+      EXPECT_FALSE(run_step(engine, group, 18, 1, 1).skipped);
+    });
+  }
 }
 
 TEST(StagesTest, SendWhatThePlanPredicts) {

@@ -45,14 +45,14 @@ TEST_P(GradientReducerTest, GivesTheMeanInRankOrder) {
 
     for (int step = 0; step < 2; ++step) {
       for (int micro = 0; micro < accumulation; ++micro) {
-        reducer.start_micro_batch(micro);
+        reducer.start_backward(micro == accumulation - 1 ? Reduce::last_means : Reduce::none);
         at::Tensor loss = at::zeros({});
         for (size_t p = 0; p < leaves.size(); ++p) {
           if (p == 2 && group.rank() % 2 == 1) continue;
           loss = loss + (leaves[p] * coefficients(group.rank(), micro, p, leaves[p].numel())).sum();
         }
         loss.backward();
-        reducer.finish_micro_batch();
+        reducer.finish_backward();
       }
       const ReducedNorm norm = reducer.finish();
       EXPECT_LT(norm.non_finite.rank, 0);
@@ -89,12 +89,12 @@ TEST(GradientReducerFaultTest, NamesRankAndParameterOfANaN) {
     for (const auto& parameter : plan.table.parameters)
       leaves.push_back(at::ones({parameter.numel}).set_requires_grad(true));
     GradientReducer reducer(group, plan, leaves, {});
-    reducer.start_micro_batch(0);
+    reducer.start_backward(Reduce::last_means);
     at::Tensor loss = at::zeros({});
     for (size_t p = 0; p < leaves.size(); ++p)
       loss = loss + leaves[p].sum() * (p == 3 && group.rank() == 1 ? std::nan("") : 1.0);
     loss.backward();
-    reducer.finish_micro_batch();
+    reducer.finish_backward();
     const ReducedNorm norm = reducer.finish();
     const bool owns = std::any_of(plan.segments.begin(), plan.segments.end(), [&](const plan::Segment& segment) {
       return segment.parameter == 3 && segment.owner == group.rank();
