@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "lockstep/layer.h"
 #include "lockstep/log.h"
@@ -36,6 +37,12 @@ struct StepReport {
   int64_t tokens = 0;       ///< Cumulative, over all ranks.
   PhaseTimes mean_times{};  ///< Over ranks.
   PhaseTimes max_times{};   ///< Over ranks, each phase for itself.
+};
+
+/// The L2 norm of one parameter's tensor.
+struct NamedNorm {
+  std::string name{};
+  double norm = 0;
 };
 
 struct EngineOptions {
@@ -101,6 +108,26 @@ class Engine {
   [[nodiscard]] std::string plan_text() const;
   [[nodiscard]] int64_t parameter_count() const;
 
+  // Whole tensors by parameter name, the same at every stage; every rank makes the same calls.  Throw ConfigError for a
+  // name that the model does not have, CommError.
+
+  /// Whole parameters to read and to edit, until close() or the scope's end.
+  class GatheredParameters;
+  /// names: or patterns in which '*' stands for any run of characters.
+  [[nodiscard]] GatheredParameters gather_parameters(const std::vector<std::string>& names);
+  /// The mean gradient over micro-batches and ranks, before clipping: fp32, the parameter's shape, a copy.  Between the
+  /// last backward of a step and step(); ConfigError at any other time, or for a frozen parameter.
+  [[nodiscard]] at::Tensor gradient(const std::string& name);
+  /// The L2 norms of all gradients, in the parameters' order; exact sums, rounded once.  As gradient().
+  [[nodiscard]] std::vector<NamedNorm> gradient_norms();
+  /// One of the optimizer's states, by LibTorch's name ("exp_avg", "exp_avg_sq", "momentum_buffer", ...): fp32, the
+  /// parameter's shape, a copy.
+  [[nodiscard]] at::Tensor optimizer_state(const std::string& name, const std::string& state);
+  /// Whether matching parameters are trained from the next forward on.  One that is not keeps value and states, decay
+  /// included.  Only for parameters that were trainable when the engine was made: others have no states.
+  /// Not kept in checkpoints.
+  void set_trainable(const std::string& pattern, bool trainable);
+
   /// Writes DIRECTORY/TAG and moves DIRECTORY/latest to it.  tag empty: "global_step{N}", or as checkpoint.prefix says.
   /// Collective.  Throws IoError, CheckpointError (between a micro-batch and its boundary), CommError.
   void save_checkpoint(const std::string& directory, const std::string& tag = {});
@@ -114,6 +141,28 @@ class Engine {
 
  private:
   std::unique_ptr<Parts> parts_;
+};
+
+class Engine::GatheredParameters {
+ public:
+  GatheredParameters(Parts& parts, std::vector<int> parameters);
+  GatheredParameters(GatheredParameters&& other) noexcept;
+  GatheredParameters& operator=(GatheredParameters&&) = delete;
+  /// As close(), but a failure is told by the next call that needs the other ranks.
+  ~GatheredParameters();
+
+  /// Every name in scope, in the model's order.
+  [[nodiscard]] std::vector<std::string> names() const;
+  /// The parameter's values, fp32, its shape.  What rank 0 writes into them becomes every rank's by close(); autograd
+  /// notices a write between forward and backward.  Throws ConfigError for a name that is not in scope.
+  [[nodiscard]] at::Tensor operator[](const std::string& name) const;
+  /// Makes rank 0's values everyone's and gives the memory back.  Throws CommError.
+  void close();
+
+ private:
+  Parts* parts_;
+  std::vector<int> parameters_;
+  std::vector<int> units_;
 };
 
 class Engine::NoSync {

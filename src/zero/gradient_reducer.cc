@@ -181,6 +181,7 @@ void GradientReducer::finish_backward() {
 ReducedNorm GradientReducer::finish() {
   LOCKSTEP_CHECK(reduce_ == Reduce::last_means);
   if (plan_.gradients_stay_in_place()) {
+    norm_ = {};
     for (const plan::Segment& segment : plan_.segments) add_norm(segment, group_.rank());
     return norm_;
   }

@@ -46,6 +46,10 @@ void ParameterStore::prefetch_unit(int unit) {
   if (sharded()) units_->prefetch(unit);
 }
 
+void ParameterStore::keep_edit(int unit) {
+  if (sharded()) units_->keep_edit(unit);
+}
+
 void ParameterStore::acquire_layer(int layer) {
   for (const int unit : units_of_layer_[static_cast<size_t>(layer)]) acquire_unit(unit);
 }

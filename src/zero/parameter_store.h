@@ -45,6 +45,8 @@ class ParameterStore {
   void release_unit(int unit);
   /// Starts gathering a unit that will be leased soon.
   void prefetch_unit(int unit);
+  /// For an edit of a leased unit's values: the own slice takes them.
+  void keep_edit(int unit);
   /// The same for every unit that the layer's parameters live in, tied ones included.  Layer::is_observed(): for none.
   /// Prefetching a layer that does not exist does nothing.
   void acquire_layer(int layer);

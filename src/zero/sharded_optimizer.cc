@@ -4,6 +4,12 @@
 #include <ATen/ops/full.h>
 
 #include <algorithm>
+#include <cmath>
+#include <span>
+
+#include "kernels/exact_sum.h"
+#include "kernels/sums.h"
+#include "lockstep/communicator.h"
 
 namespace lockstep::zero {
 namespace {
@@ -27,7 +33,12 @@ std::vector<ParameterGroup> make_groups(const plan::ParameterTable& table, doubl
 
 ShardedOptimizer::ShardedOptimizer(const optim::Optimizer& rule, const plan::Plan& plan,
                                    const ParameterStore& parameters, int rank, std::vector<ParameterGroup> groups)
-    : rule_(rule), plan_(plan), groups_(std::move(groups)), state_names_(rule.state_names()), chunks_(groups_.size()) {
+    : rule_(rule),
+      plan_(plan),
+      groups_(std::move(groups)),
+      state_names_(rule.state_names()),
+      trainable_(plan.table.parameters.size(), true),
+      chunks_(groups_.size()) {
   const bool everything = plan.updates_everything();
   for (const plan::UnitLayout& layout : plan.layouts) {
     auto& states = states_.emplace_back();
@@ -70,6 +81,7 @@ void ShardedOptimizer::update(const GradientReducer& gradients,
       for (int64_t at = begin; at < end; ++at) {
         const Chunk& chunk = chunks[static_cast<size_t>(at)];
         const plan::Segment& segment = plan_.segments[static_cast<size_t>(chunk.segment)];
+        if (!trainable_[static_cast<size_t>(segment.parameter)]) continue;
         const optim::Slice slice{.value = chunk.value,
                                  .gradient = gradients.gradient(segment) + chunk.begin,
                                  .states = chunk.states,
@@ -78,6 +90,39 @@ void ShardedOptimizer::update(const GradientReducer& gradients,
       }
     });
   }
+}
+
+std::vector<double> parameter_norms(Communicator& group, const plan::Plan& plan,
+                                    const std::function<const float*(const plan::Segment&)>& values) {
+  struct Squares {
+    kernels::ExactSum sum{};
+    int64_t finite = 1;
+  };
+  static_assert(std::is_trivially_copyable_v<Squares>);
+  constexpr size_t kAtATime = 256;  // A record is at most 64 KiB.
+  std::vector<Squares> mine(plan.table.parameters.size());
+  for (const plan::Segment& segment : plan.segments) {
+    if (segment.owner != group.rank()) continue;
+    Squares& squares = mine[static_cast<size_t>(segment.parameter)];
+    if (!kernels::add_squares(values(segment), segment.numel, squares.sum)) squares.finite = 0;
+  }
+  std::vector<double> norms;
+  std::vector<Squares> all;
+  for (size_t begin = 0; begin < mine.size(); begin += kAtATime) {
+    const size_t count = std::min(kAtATime, mine.size() - begin);
+    all.assign(count * static_cast<size_t>(group.size()), {});
+    group.all_gather_records(std::as_bytes(std::span(mine).subspan(begin, count)),
+                             std::as_writable_bytes(std::span(all)), "every parameter's norm");
+    for (size_t index = 0; index < count; ++index) {
+      Squares total;
+      for (size_t at = index; at < all.size(); at += count) {
+        total.sum.add(all[at].sum);
+        total.finite = std::min(total.finite, all[at].finite);
+      }
+      norms.push_back(total.finite == 1 ? std::sqrt(total.sum.rounded()) : std::nan(""));
+    }
+  }
+  return norms;
 }
 
 }  // namespace lockstep::zero

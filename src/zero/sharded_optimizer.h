@@ -38,6 +38,9 @@ class ShardedOptimizer {
   void update(const GradientReducer& gradients,
               const std::function<optim::UpdateContext(const ParameterGroup&)>& context);
 
+  /// Whether update() changes a parameter and its states; at first it changes all.
+  void set_trainable(int parameter, bool trainable) { trainable_[static_cast<size_t>(parameter)] = trainable; }
+
   [[nodiscard]] std::vector<ParameterGroup>& groups() { return groups_; }
   [[nodiscard]] const std::vector<ParameterGroup>& groups() const { return groups_; }
   [[nodiscard]] const std::vector<std::string>& state_names() const { return state_names_; }
@@ -58,8 +61,15 @@ class ShardedOptimizer {
   const plan::Plan& plan_;
   std::vector<ParameterGroup> groups_;
   std::vector<std::string> state_names_;
+  std::vector<bool> trainable_;                  ///< By parameter.
   std::vector<std::vector<at::Tensor>> states_;  ///< [unit][state]: of the unit, or of its own slice.
   std::vector<std::vector<Chunk>> chunks_;       ///< By group.
 };
+
+/// By parameter: the L2 norm of values(segment), from exact sums, the same on every rank and at any sharding; NaN where
+/// an element is not finite, 0 for frozen parameters.  values is asked for own segments.  Collective.  Throws
+/// CommError.
+std::vector<double> parameter_norms(Communicator& group, const plan::Plan& plan,
+                                    const std::function<const float*(const plan::Segment&)>& values);
 
 }  // namespace lockstep::zero
