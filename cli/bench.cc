@@ -1,20 +1,27 @@
 #include "bench.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "base/files.h"
 #include "base/units.h"
 #include "bench_roof.h"
 #include "bench_rows.h"
 #include "bench_timing.h"
 #include "bench_train.h"
+#include "bench_zero_memory.h"
 #include "exit_codes.h"
+#include "launch_ranks.h"
 #include "lockstep/error.h"
+#include "lockstep/launch.h"
 #include "monitor/table.h"
 
 namespace lockstep::cli {
@@ -130,6 +137,60 @@ void add_train(CLI::App& bench, int& exit_code) {
   });
 }
 
+/// Every number of ranks in processes of their own, which start this program again with --rows.
+int launch_zero_memory(const std::vector<int>& worlds, std::vector<std::string> arguments,
+                       std::vector<BenchRow>& rows) {
+  const std::filesystem::path file =
+      std::filesystem::temp_directory_path() / fmt::format("lockstep_zero_mem_{}.json", ::getpid());
+  arguments.insert(arguments.end(), {"--rows", file.string()});
+  for (const int ranks : worlds) {
+    const int code = launch_ranks(ranks, arguments);
+    if (code != kDone) return code;
+    for (const BenchRow& row : BenchRow::parse(base::host_files().read_text(file.string()))) rows.push_back(row);
+    std::filesystem::remove(file);
+  }
+  return kDone;
+}
+
+void add_zero_memory(CLI::App& bench, int& exit_code) {
+  CLI::App* command = bench.add_subcommand(
+      "zero_mem", "Bytes of training state a rank holds for each parameter, stages 0-3, against ZeRO's formulas");
+  command->footer("Example: lockstep bench zero_mem --ranks 1,2,4 --layers 2,4,6 --width 512");
+  auto options = std::make_shared<ZeroMemoryOptions>();
+  auto ranks = std::make_shared<std::vector<int>>(std::vector{1, 2, 4});
+  auto rows_file = std::make_shared<std::string>();
+  auto json = std::make_shared<bool>(false);
+  command->add_option("--ranks", *ranks, "Numbers of processes; default 1,2,4")
+      ->delimiter(',')
+      ->check(CLI::Range(1, 64));
+  command->add_option("--layers", options->layers, "Depths of a GPT-2, two or more, from 2 on; default 2,4,6")
+      ->delimiter(',')
+      ->check(CLI::PositiveNumber);
+  command->add_option("--width", options->width, "default 256")->check(CLI::PositiveNumber);
+  command->add_flag("--json", *json, "Print one JSON array");
+  command->add_option("--rows", *rows_file)->group("");  // For the processes that it starts: measure as a rank.
+  command->callback([=, &exit_code] {
+    exit_code = guarded([&]() -> int {
+      if (!rows_file->empty()) {
+        const World world = launch::connect();
+        const std::vector<BenchRow> rows = measure_zero_memory(world, *options);
+        if (world.rank == 0) base::host_files().write_text(*rows_file, to_json_text(rows));
+        return kDone;
+      }
+      std::vector<BenchRow> rows;
+      const int code =
+          launch_zero_memory(*ranks,
+                             {"bench", "zero_mem", "--layers", fmt::format("{}", fmt::join(options->layers, ",")),
+                              "--width", fmt::format("{}", options->width)},
+                             rows);
+      if (code != kDone) return code;
+      print(*json ? to_json_text(rows) : zero_memory_tables(rows) + "\n");
+      if (!*json) print_lines(rows);
+      return kDone;
+    });
+  });
+}
+
 }  // namespace
 
 void add_bench_command(CLI::App& app, int& exit_code) {
@@ -137,6 +198,7 @@ void add_bench_command(CLI::App& app, int& exit_code) {
   bench->require_subcommand(1);
   add_roof(*bench, exit_code);
   add_train(*bench, exit_code);
+  add_zero_memory(*bench, exit_code);
 }
 
 }  // namespace lockstep::cli

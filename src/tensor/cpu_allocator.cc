@@ -80,5 +80,6 @@ void install_cpu_allocator() {
 
 int64_t current_bytes() { return held_bytes.load(std::memory_order_relaxed); }
 int64_t peak_bytes() { return most_bytes.load(std::memory_order_relaxed); }
+void reset_peak_bytes() { most_bytes.store(current_bytes(), std::memory_order_relaxed); }
 
 }  // namespace lockstep::tensor

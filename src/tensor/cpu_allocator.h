@@ -12,5 +12,7 @@ void install_cpu_allocator();
 /// Bytes that tensors hold now, and the most they ever held.  0 before install_cpu_allocator().  Thread-safe.
 int64_t current_bytes();
 int64_t peak_bytes();
+/// From now on peak_bytes() is the most since this call.
+void reset_peak_bytes();
 
 }  // namespace lockstep::tensor
