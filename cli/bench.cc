@@ -18,6 +18,7 @@
 #include "bench_timing.h"
 #include "bench_train.h"
 #include "bench_zero_memory.h"
+#include "bench_zero_traffic.h"
 #include "exit_codes.h"
 #include "launch_ranks.h"
 #include "lockstep/error.h"
@@ -191,6 +192,33 @@ void add_zero_memory(CLI::App& bench, int& exit_code) {
   });
 }
 
+void add_zero_traffic(CLI::App& bench, int& exit_code) {
+  CLI::App* command = bench.add_subcommand(
+      "zero_comm", "Bytes and collectives of a step, stages 0-3, against an all-reduce of all gradients");
+  command->footer("Example: lockstep bench zero_comm --ranks 4 --bucket 1000000");
+  auto options = std::make_shared<ZeroTrafficOptions>();
+  auto json = std::make_shared<bool>(false);
+  command->add_option("--ranks", options->ranks, "Numbers of ranks, threads of one process; default 2,4")
+      ->delimiter(',')
+      ->check(CLI::Range(2, 64));
+  command->add_option("--bucket", options->buckets, "Sizes of a bucket in elements; default 65536,1000000,500000000")
+      ->delimiter(',')
+      ->check(CLI::PositiveNumber);
+  command->add_option("--layers", options->layers, "Of a GPT-2; default 6")->check(CLI::PositiveNumber);
+  command->add_option("--width", options->width, "default 256")->check(CLI::PositiveNumber);
+  command->add_option("--small-layers", options->small_layers, "Of another one, 64 wide; default 200")
+      ->check(CLI::PositiveNumber);
+  command->add_flag("--json", *json, "Print one JSON array");
+  command->callback([options, json, &exit_code] {
+    exit_code = guarded([&] {
+      const std::vector<BenchRow> rows = measure_zero_traffic(*options);
+      print(*json ? to_json_text(rows) : zero_traffic_table(rows) + "\n");
+      if (!*json) print_lines(rows);
+      return kDone;
+    });
+  });
+}
+
 }  // namespace
 
 void add_bench_command(CLI::App& app, int& exit_code) {
@@ -199,6 +227,7 @@ void add_bench_command(CLI::App& app, int& exit_code) {
   add_roof(*bench, exit_code);
   add_train(*bench, exit_code);
   add_zero_memory(*bench, exit_code);
+  add_zero_traffic(*bench, exit_code);
 }
 
 }  // namespace lockstep::cli
