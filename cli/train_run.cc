@@ -21,6 +21,8 @@
 #include "lockstep/launch.h"
 #include "lockstep/models.h"
 #include "lockstep/version.h"
+#include "monitor/csv_monitor.h"
+#include "monitor/event_file.h"
 #include "monitor/memory.h"
 #include "monitor/metrics.h"
 #include "monitor/progress.h"
@@ -40,12 +42,20 @@ double seconds_since(Clock::time_point start) { return std::chrono::duration<dou
 struct RunFolder {
   std::string metrics{};
   std::string checkpoints{};
+  std::string csv{};          ///< Empty: switched off.
+  std::string tensorboard{};  ///< Empty: switched off.
 };
+
+std::string monitor_folder(const FileMonitorConfig& monitor) {
+  return monitor.enabled ? (std::filesystem::path(monitor.output_path) / monitor.job_name).string() : std::string();
+}
 
 RunFolder run_folder(const TrainOptions& options, const Config& config) {
   return {.metrics = options.metrics.empty() ? options.output + "/metrics.jsonl" : options.metrics,
           .checkpoints = config.checkpoint.enabled && config.checkpoint.path ? *config.checkpoint.path
-                                                                             : options.output + "/checkpoints"};
+                                                                             : options.output + "/checkpoints",
+          .csv = monitor_folder(config.csv_monitor),
+          .tensorboard = monitor_folder(config.tensorboard)};
 }
 
 struct ResumePoint {
@@ -72,6 +82,19 @@ void refuse_used_output(const TrainOptions& options, const RunFolder& folder) {
           fmt::format("{} exists: {} already holds a run; add --resume to go on with it, or give another "
                       "--output",
                       used, options.output));
+  const auto refuse_monitor = [](const char* section, const std::string& used) {
+    if (base::host_files().exists(used))
+      throw ConfigError(
+          fmt::format("{} exists: it holds another run's values; add --resume to go on with that run, or give "
+                      "another {}.job_name",
+                      used, section));
+  };
+  if (!folder.csv.empty()) refuse_monitor("csv_monitor", monitor::CsvMonitor::first_file(folder.csv));
+  if (!folder.tensorboard.empty()) refuse_monitor("tensorboard", monitor::EventFile::path_in(folder.tensorboard));
+}
+
+double seconds_since_1970() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
 LogLevel log_level(const TrainOptions& options, const Config& config) {
@@ -132,12 +155,11 @@ class Run {
 
  private:
   [[nodiscard]] LoaderOptions loader_options(bool training) const;
-  void resume(Engine& engine, const ResumePoint& point);
+  void open_monitors(const Engine& engine, bool resumed);
   void banner(const Engine& engine) const;
   void train(Engine& engine);
   std::optional<double> evaluate(Engine& engine, bool due);
-  void report(const StepReport& step, const std::optional<double>& eval_loss, double step_s);
-  void save(Engine& engine);
+  void report(const Engine& engine, const std::optional<double>& eval_loss, double step_s);
   void goodbye() const;
 
   const TrainOptions& options_;
@@ -151,6 +173,8 @@ class Run {
   const Log log_;
   int64_t steps_ = 0;
   std::unique_ptr<monitor::MetricsFile> metrics_;
+  std::unique_ptr<monitor::CsvMonitor> csv_;        // Null: switched off.
+  std::unique_ptr<monitor::EventFile> event_file_;  // Null: switched off.
   std::unique_ptr<monitor::Progress> progress_;
 };
 
@@ -167,12 +191,17 @@ LoaderOptions Run::loader_options(bool training) const {
           .model_vocabulary = model_.vocabulary};
 }
 
-void Run::resume(Engine& engine, const ResumePoint& point) {
-  engine.load_checkpoint(point.directory, point.tag);
-  if (world_.rank == 0) {
-    metrics_ = std::make_unique<monitor::MetricsFile>(folder_.metrics);
+void Run::open_monitors(const Engine& engine, bool resumed) {
+  metrics_ = std::make_unique<monitor::MetricsFile>(folder_.metrics);
+  if (!folder_.csv.empty()) csv_ = std::make_unique<monitor::CsvMonitor>(folder_.csv);
+  if (!folder_.tensorboard.empty())
+    event_file_ = std::make_unique<monitor::EventFile>(folder_.tensorboard, seconds_since_1970());
+  if (resumed) {
     metrics_->cut_back_to(engine.global_steps());
+    if (csv_) csv_->cut_back_to(engine.global_samples());
+    if (event_file_) event_file_->cut_back_to(engine.global_samples());
   }
+  progress_ = std::make_unique<monitor::Progress>(progress_options(config_, engine.global_steps() + 1, steps_));
 }
 
 void Run::banner(const Engine& engine) const {
@@ -205,7 +234,8 @@ std::optional<double> Run::evaluate(Engine& engine, bool due) {
   return engine.evaluate(Loader(source_, loader_options(false)));
 }
 
-void Run::report(const StepReport& step, const std::optional<double>& eval_loss, double step_s) {
+void Run::report(const Engine& engine, const std::optional<double>& eval_loss, double step_s) {
+  const StepReport& step = *engine.report();
   const monitor::StepRecord record{
       .step = step.step,
       .loss = step.loss,
@@ -218,8 +248,11 @@ void Run::report(const StepReport& step, const std::optional<double>& eval_loss,
       .step_ms = step_s * 1e3,
       .peak_bytes = tensor::peak_bytes(),
       .peak_rss_bytes = monitor::peak_rss_bytes(),
-      .eval_loss = eval_loss};
+      .eval_loss = eval_loss,
+      .samples = engine.global_samples()};
   metrics_->append(record);
+  if (csv_) csv_->append(record);
+  if (event_file_) event_file_->append(record, seconds_since_1970());
   progress_->update(record);
   if (config_.wall_clock_breakdown)
     progress_->message(fmt::format("step {} mean: {}", step.step, times_text(step.mean_times)) +
@@ -235,7 +268,7 @@ void Run::train(Engine& engine) {
     const bool last = step.step == steps_;
     const bool due = last || (options_.eval_every > 0 && step.step % options_.eval_every == 0);
     const std::optional<double> eval_loss = evaluate(engine, due);
-    if (world_.rank == 0) report(step, eval_loss, step_s);
+    if (world_.rank == 0) report(engine, eval_loss, step_s);
     const auto& checkpoint = config_.checkpoint;
     const bool save_due = checkpoint.enabled && checkpoint.save_interval && step.step % *checkpoint.save_interval == 0;
     if (save_due || (last && !options_.no_save)) engine.save_checkpoint(folder_.checkpoints);
@@ -246,6 +279,8 @@ void Run::goodbye() const {
   if (world_.rank != 0) return;
   progress_->finish();
   std::fprintf(stderr, "metrics: %s\n", folder_.metrics.c_str());
+  if (csv_) std::fprintf(stderr, "csv: %s\n", folder_.csv.c_str());
+  if (event_file_) std::fprintf(stderr, "tensorboard: %s\n", folder_.tensorboard.c_str());
   if (!options_.no_save) std::fprintf(stderr, "checkpoint: %s\n", folder_.checkpoints.c_str());
 }
 
@@ -269,11 +304,8 @@ int Run::operator()() {
                         .sequence_length = sequence_length_,
                         .shuffle = !options_.no_shuffle,
                         .token_count = split_.training.count});
-  if (point) resume(engine, *point);
-  if (world_.rank == 0) {
-    if (!metrics_) metrics_ = std::make_unique<monitor::MetricsFile>(folder_.metrics);
-    progress_ = std::make_unique<monitor::Progress>(progress_options(config_, engine.global_steps() + 1, steps_));
-  }
+  if (point) engine.load_checkpoint(point->directory, point->tag);
+  if (world_.rank == 0) open_monitors(engine, point.has_value());
   banner(engine);
   train(engine);
   goodbye();

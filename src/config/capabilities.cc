@@ -108,8 +108,6 @@ const std::vector<Capability>& capabilities() {
       {"memory_breakdown", "the memory breakdown", kFalse, [](const Config& c) { return c.memory_breakdown; }},
       {"dump_state", "printing the resolved settings", "write false; `lockstep config show FILE` prints them",
        [](const Config& c) { return c.dump_state; }},
-      {"tensorboard.enabled", "TensorBoard files", kFalse, [](const Config& c) { return c.tensorboard.enabled; }},
-      {"csv_monitor.enabled", "CSV files", kFalse, [](const Config& c) { return c.csv_monitor.enabled; }},
       {"wandb.enabled", "Weights & Biases", kFalse, [](const Config& c) { return c.wandb.enabled; }},
       {"comet.enabled", "Comet", kFalse, [](const Config& c) { return c.comet.enabled; }},
       {"comms_logger.enabled", "the log of transfers", kFalse, [](const Config& c) { return c.comms_logger.enabled; }},

@@ -1,18 +1,11 @@
 #include "monitor/metrics.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <unistd.h>
 
-#include <cerrno>
-#include <cstring>
-#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string_view>
 
-#include "base/files.h"
 #include "base/units.h"
-#include "lockstep/error.h"
 
 namespace lockstep::monitor {
 namespace {
@@ -41,49 +34,12 @@ std::string to_json(const StepRecord& record) {
   return line + "}";
 }
 
-MetricsFile::MetricsFile(std::string path) : path_(std::move(path)) {
-  const auto folder = std::filesystem::path(path_).parent_path();
-  if (!folder.empty()) base::host_files().create_directories(folder);
-  fd_ = ::open(path_.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0644);
-  if (fd_ < 0) fail("open");
-}
-
-MetricsFile::~MetricsFile() { ::close(fd_); }
+MetricsFile::MetricsFile(std::string path) : file_(std::move(path)) {}
 
 void MetricsFile::cut_back_to(int64_t step) {
-  const std::string text = base::host_files().read_text(path_);
-  size_t keep = 0;
-  bool keeping = true;
-  int64_t number = 1;
-  for (size_t begin = 0; begin < text.size(); ++number) {
-    const size_t end = text.find('\n', begin);
-    if (end == std::string::npos) break;
-    const auto line_step = step_of(std::string_view(text).substr(begin, end - begin));
-    if (!line_step)
-      throw IoError(fmt::format(
-          "{}: line {} is no metrics record; name another file with --metrics, or remove this one", path_, number));
-    begin = end + 1;
-    keeping = keeping && *line_step <= step;
-    if (keeping) keep = begin;
-  }
-  if (::ftruncate(fd_, static_cast<off_t>(keep)) != 0) fail("cut");
+  file_.cut_lines(step, step_of, "is no metrics record; name another file with --metrics, or remove this one");
 }
 
-void MetricsFile::append(const StepRecord& record) {
-  const std::string line = to_json(record) + "\n";
-  std::string_view rest = line;
-  while (!rest.empty()) {
-    const ssize_t written = ::write(fd_, rest.data(), rest.size());
-    if (written >= 0) {
-      rest.remove_prefix(static_cast<size_t>(written));
-    } else if (errno != EINTR) {
-      fail("write");
-    }
-  }
-}
-
-void MetricsFile::fail(const char* action) const {
-  throw IoError(fmt::format("{}: cannot {}: {}", path_, action, std::strerror(errno)));
-}
+void MetricsFile::append(const StepRecord& record) { file_.append(to_json(record) + "\n"); }
 
 }  // namespace lockstep::monitor

@@ -4,6 +4,8 @@
 #include <optional>
 #include <string>
 
+#include "monitor/appended_file.h"
+
 namespace lockstep::monitor {
 
 /// One optimizer step, as the metrics file has it.
@@ -20,6 +22,7 @@ struct StepRecord {
   int64_t peak_bytes = 0;
   int64_t peak_rss_bytes = 0;
   std::optional<double> eval_loss{};  ///< Where an evaluation ran after the step.
+  int64_t samples = 0;                ///< Cumulative: where scalars stand.  Not in the metrics file.
 };
 
 /// One JSON object, without a line end.  Numbers are the shortest text that reads back to the same value: a double for
@@ -31,9 +34,6 @@ class MetricsFile {
  public:
   /// Opens for appending; makes the file and its parent folders where there are none.  Throws IoError.
   explicit MetricsFile(std::string path);
-  ~MetricsFile();
-  MetricsFile(const MetricsFile&) = delete;
-  MetricsFile& operator=(const MetricsFile&) = delete;
 
   /// Removes what comes after step `step`, and a last line that was never finished: after a resume the steps since the
   /// checkpoint come again.  0 empties the file.  Throws IoError, changing nothing, where a line is no such record.
@@ -41,13 +41,10 @@ class MetricsFile {
   /// The line is in the file, for every reader, when this returns.  Throws IoError.
   void append(const StepRecord& record);
 
-  [[nodiscard]] const std::string& path() const { return path_; }
+  [[nodiscard]] const std::string& path() const { return file_.path(); }
 
  private:
-  [[noreturn]] void fail(const char* action) const;
-
-  const std::string path_;
-  int fd_ = -1;
+  AppendedFile file_;
 };
 
 }  // namespace lockstep::monitor
