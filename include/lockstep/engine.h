@@ -115,7 +115,8 @@ class Engine {
   class GatheredParameters;
   /// names: or patterns in which '*' stands for any run of characters.
   [[nodiscard]] GatheredParameters gather_parameters(const std::vector<std::string>& names);
-  /// The mean gradient over micro-batches and ranks, before clipping: fp32, the parameter's shape, a copy.  Between the
+  /// The mean gradient over micro-batches and ranks (their sum over ranks where gradient_allreduce_op says so), before
+  /// clipping: fp32, the parameter's shape, a copy.  Between the
   /// last backward of a step and step(); ConfigError at any other time, or for a frozen parameter.
   [[nodiscard]] at::Tensor gradient(const std::string& name);
   /// The L2 norms of all gradients, in the parameters' order; exact sums, rounded once.  As gradient().

@@ -45,6 +45,8 @@ class Layer {
   /// True where operators read parameters that the engine cannot know beforehand, as a wrapped module's do: units are
   /// then made whole as operators take them.
   [[nodiscard]] virtual bool is_observed() const { return false; }
+  /// False where backward needs no parameter's values, as a look-up's does not: they are then not gathered for it.
+  [[nodiscard]] virtual bool backward_reads_parameters() const { return true; }
   /// Requires: build() was called.  The first layer gets the loader's input, each other the one before's result.
   [[nodiscard]] virtual std::vector<at::Tensor> forward(std::span<const at::Tensor> inputs) = 0;
 };

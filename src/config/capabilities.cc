@@ -27,8 +27,6 @@ const std::vector<Capability>& capabilities() {
       {"bf16.enabled", "bf16 training", kFalse, [](const Config& c) { return c.bf16.enabled; }},
       {"torch_autocast.enabled", "autocast", kFalse, [](const Config& c) { return c.torch_autocast.enabled; }},
       {"amp.enabled", "automatic mixed precision", kFalse, [](const Config& c) { return c.amp.enabled; }},
-      {"communication_data_type", "another type on the wire than fp32", "write \"fp32\"",
-       [](const Config& c) { return c.communication_data_type.value_or(DataType::fp32) != DataType::fp32; }},
       {"data_types.grad_accum_dtype", "accumulation in another type than fp32", "write \"fp32\"",
        [](const Config& c) { return c.data_types.grad_accum_dtype.value_or(DataType::fp32) != DataType::fp32; }},
       {"data_types.buffer_dtype", "casting buffers", "write \"fp32\"",
@@ -61,8 +59,6 @@ const std::vector<Capability>& capabilities() {
                 !c.zero_optimization.ignore_unused_parameters;
        }},
       // Gradients.
-      {"gradient_allreduce_op", "the sum in place of the mean", "write \"mean\"",
-       [](const Config& c) { return c.gradient_allreduce_op == Config::ReduceOp::sum; }},
       {"sparse_gradients", "sparse gradients", kFalse, [](const Config& c) { return c.sparse_gradients; }},
       {"managed_gradient_accumulation", "accumulation that the caller manages", "write true",
        [](const Config& c) { return !c.managed_gradient_accumulation; }},

@@ -69,7 +69,7 @@ at::Tensor collect(const Engine::Parts& parts, int parameter,
   return whole;
 }
 
-/// The step's means, once backward is over; the divisor that undoes the loss scale.
+/// The step's means, once backward is over; the divisor that makes them the gradients.
 double finish_gradients(Engine::Parts& parts, const char* asked) {
   if (parts.backwards == 0 || parts.micro_batch != parts.plan.options.accumulation - 1 ||
       parts.reducer->holds_own_sums())
@@ -78,7 +78,7 @@ double finish_gradients(Engine::Parts& parts, const char* asked) {
                     "step and step()",
                     asked));
   (void)parts.reducer->finish();
-  return parts.scaler.scale();
+  return parts.scaler.scale() / parts.gradient_scale;
 }
 
 }  // namespace

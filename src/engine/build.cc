@@ -14,8 +14,8 @@
 namespace lockstep {
 namespace {
 
+constexpr int64_t kWeightBytes = 4;
 constexpr int64_t kDefaultBucketBytes = 4 * 1000 * 1000;  // On the wire; measured for a CPU over Gloo.
-constexpr int64_t kWireBytes = 4;
 
 optim::OptimizerOptions optimizer_options(const OptimizerConfig& config) {
   const OptimizerParams& params = config.params;
@@ -29,6 +29,17 @@ optim::OptimizerOptions optimizer_options(const OptimizerConfig& config) {
           .nesterov = params.nesterov,
           .alpha = params.alpha,
           .centered = params.centered};
+}
+
+at::ScalarType wire_type(const Config& config) {
+  switch (config.communication_data_type.value_or(DataType::fp32)) {
+    case DataType::fp16:
+      return at::kHalf;
+    case DataType::bf16:
+      return at::kBFloat16;
+    default:
+      return at::kFloat;
+  }
 }
 
 lr::Warmup warmup_type(SchedulerParams::WarmupType type) {
@@ -107,9 +118,10 @@ zero::InitialValues initial_values(const std::string& weights_folder, const Laye
 
 plan::Plan engine::plan_for(const LayerStack& model, const Config& config, int world_size) {
   const auto rule = optim::make_optimizer(config.optimizer.type, optimizer_options(config.optimizer));
-  const int64_t bucket_numel = config.zero_optimization.reduce_bucket_size.value_or(kDefaultBucketBytes / kWireBytes);
+  const auto wire_bytes = static_cast<int64_t>(c10::elementSize(wire_type(config)));
+  const int64_t bucket_numel = config.zero_optimization.reduce_bucket_size.value_or(kDefaultBucketBytes / wire_bytes);
   const int64_t gather_numel =
-      config.zero_optimization.allgather_bucket_size.value_or(kDefaultBucketBytes / kWireBytes);
+      config.zero_optimization.allgather_bucket_size.value_or(kDefaultBucketBytes / kWeightBytes);
   return plan::make_plan(zero::make_parameter_table(model, config.lockstep.no_decay),
                          {.world_size = world_size,
                           .accumulation = config.gradient_accumulation_steps,
@@ -117,7 +129,8 @@ plan::Plan engine::plan_for(const LayerStack& model, const Config& config, int w
                           .reduce_each_micro_batch = reduces_each_micro_batch(config),
                           .bucket_numel = bucket_numel,
                           .gather_numel = gather_numel,
-                          .wire_bytes = kWireBytes,
+                          .max_live_numel = config.zero_optimization.stage3_max_live_parameters,
+                          .wire_bytes = wire_bytes,
                           .optimizer_states = static_cast<int64_t>(rule->state_names().size())});
 }
 
@@ -142,6 +155,7 @@ Engine initialize(const LayerStack& model, const Config& config, const World& wo
       .non_finite = precision::NonFinitePolicy(config.lockstep.max_skipped_steps),
   });
   Engine::Parts& p = *parts;
+  if (config.gradient_allreduce_op == Config::ReduceOp::sum) p.gradient_scale = p.group->size();
   comm::verify_agreement(*p.group, p.plan.hash(), "the plan (model, config and world size)");
 
   p.rule = optim::make_optimizer(config.optimizer.type, optimizer_options(config.optimizer));
@@ -159,7 +173,8 @@ Engine initialize(const LayerStack& model, const Config& config, const World& wo
       std::make_unique<zero::ShardedOptimizer>(*p.rule, p.plan, *p.parameters, p.group->rank(), std::move(groups));
   p.reducer = std::make_unique<zero::GradientReducer>(
       *p.group, p.plan, p.parameters->leaves(),
-      zero::ReducerOptions{.overlap = config.zero_optimization.overlap_comm.value_or(true)});
+      zero::ReducerOptions{.wire_type = wire_type(config),
+                           .overlap = config.zero_optimization.overlap_comm.value_or(true)});
   return Engine(std::move(parts));
 }
 

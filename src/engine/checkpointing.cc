@@ -173,6 +173,7 @@ void Engine::export_weights(const std::string& directory) {
   // A unit at a time is whole; only rank 0 keeps a copy.
   for (size_t unit = 0; unit < table.units.size(); ++unit) {
     parts.parameters->acquire_unit(static_cast<int>(unit));
+    if (unit + 1 < table.units.size()) parts.parameters->prefetch_unit(static_cast<int>(unit) + 1);
     for (size_t index = 0; index < table.parameters.size(); ++index) {
       if (table.parameters[index].unit != static_cast<int>(unit) || parts.group->rank() != 0) continue;
       const at::Tensor values = parts.parameters->leaves()[index].detach();

@@ -29,6 +29,7 @@ struct Engine::Parts {
   Config config{};
   Log log{};
   uint64_t seed = 0;
+  double gradient_scale = 1;  ///< Of a mean over ranks: their number, where gradients are summed.
   LayerStack model{};
   std::shared_ptr<Communicator> group{};
   plan::Plan plan{};

@@ -95,14 +95,15 @@ StepReport run_step(Engine::Parts& parts) {
   report.tokens = parts.tokens;
   const std::optional<precision::NonFinite> non_finite = find_non_finite(parts, records);
   report.skipped = non_finite.has_value();
-  report.grad_norm = report.skipped ? std::nan("") : std::sqrt(squares.rounded()) / report.loss_scale;
+  report.grad_norm =
+      report.skipped ? std::nan("") : std::sqrt(squares.rounded()) * parts.gradient_scale / report.loss_scale;
   report.lr = parts.schedule->at(parts.applied_steps - 1, parts.optimizer->groups().front().lr).lr;
 
   const auto timing = parts.timers.time(monitor::Phase::step);
   if (!report.skipped) {
     // Clip and update in one pass over each slice.
-    const double divisor =
-        precision::gradient_divisor(report.grad_norm, parts.config.gradient_clipping, report.loss_scale);
+    const double divisor = precision::gradient_divisor(report.grad_norm, parts.config.gradient_clipping,
+                                                       report.loss_scale / parts.gradient_scale);
     int group_index = 0;
     parts.optimizer->update(*parts.reducer, [&](const zero::ParameterGroup& group) {
       const lr::Rates rates = parts.schedule->at(parts.applied_steps - 1, group.lr, group_index++);

@@ -38,6 +38,8 @@ class Gpt2Embedding final : public Layer {
         {.name = "transformer.wpe.weight", .shape = {options_.positions, options_.width}, .initialization = normal}};
   }
 
+  bool backward_reads_parameters() const override { return false; }
+
   void build(std::span<const at::Tensor> parameters) override {
     LOCKSTEP_CHECK_EQ(parameters.size(), 2U);
     tokens_ = parameters[0];

@@ -34,6 +34,8 @@ class LlamaEmbedding final : public Layer {
              .initialization = {.deviation = options_.initializer_range}}};
   }
 
+  bool backward_reads_parameters() const override { return false; }
+
   void build(std::span<const at::Tensor> parameters) override {
     LOCKSTEP_CHECK_EQ(parameters.size(), 1U);
     weight_ = parameters[0];

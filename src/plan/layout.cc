@@ -70,18 +70,21 @@ std::vector<Segment> make_segments(const ParameterTable& table, const std::vecto
   return segments;
 }
 
-std::vector<GatherGroup> make_gathers(const std::vector<UnitLayout>& layouts, int64_t gather_numel) {
+std::vector<GatherGroup> make_gathers(const std::vector<UnitLayout>& layouts, int64_t gather_numel,
+                                      const std::vector<int>& alone) {
   std::vector<GatherGroup> groups;
-  int64_t numel = 0;
-  for (size_t unit = 0; unit < layouts.size(); ++unit) {
-    if (layouts[unit].numel == 0) continue;
-    if (groups.empty() || numel + layouts[unit].numel > gather_numel) {
+  int64_t room = 0;
+  for (auto unit = 0; unit < static_cast<int>(layouts.size()); ++unit) {
+    const UnitLayout& layout = layouts[static_cast<size_t>(unit)];
+    if (layout.numel == 0) continue;
+    const bool by_itself = std::ranges::find(alone, unit) != alone.end();
+    if (groups.empty() || by_itself || layout.numel > room) {
       groups.emplace_back();
-      numel = 0;
+      room = by_itself ? 0 : gather_numel;
     }
-    groups.back().units.push_back(static_cast<int>(unit));
-    groups.back().slice_numel += layouts[unit].slice_numel;
-    numel += layouts[unit].numel;
+    groups.back().units.push_back(unit);
+    groups.back().slice_numel += layout.slice_numel;
+    room -= layout.numel;
   }
   return groups;
 }

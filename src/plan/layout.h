@@ -77,7 +77,9 @@ std::vector<Bucket> make_buckets(const std::vector<UnitLayout>& layouts, int wor
 std::vector<Segment> make_segments(const ParameterTable& table, const std::vector<UnitLayout>& layouts,
                                    const std::vector<Bucket>& buckets, int world_size);
 
-/// Neighbouring small units together, up to gather_numel elements over all owners; a larger unit by itself.
-std::vector<GatherGroup> make_gathers(const std::vector<UnitLayout>& layouts, int64_t gather_numel);
+/// Neighbouring small units together, up to gather_numel elements over all owners; a larger unit by itself, and so each
+/// of `alone`.
+std::vector<GatherGroup> make_gathers(const std::vector<UnitLayout>& layouts, int64_t gather_numel,
+                                      const std::vector<int>& alone);
 
 }  // namespace lockstep::plan

@@ -3,69 +3,34 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <functional>
 #include <nlohmann/json.hpp>
 
 #include "base/units.h"
+#include "plan/prediction.h"
 
 namespace lockstep::plan {
 namespace {
 
-constexpr int64_t kFloatBytes = 4;
+/// Where parameters are sharded, small units are whole together: no more than the largest unit, or than this.
+constexpr int64_t kSmallUnitsNumel = 1'000'000;
 
-MemoryPrediction predict_memory(const Plan& plan) {
-  MemoryPrediction memory;
-  const auto held = [&](int64_t bytes, bool sharded) { return sharded ? bytes / plan.options.world_size : bytes; };
-  int64_t trained = 0;
-  for (const UnitLayout& layout : plan.layouts) trained += layout.numel * kFloatBytes;
-  int64_t gradients = 0;
-  for (const Parameter& parameter : plan.table.parameters) {
-    if (parameter.requires_grad)
-      gradients += parameter.numel * kFloatBytes;
-    else
-      memory.parameters += base::round_up(parameter.numel, kBlockNumel) * kFloatBytes;
-  }
-  memory.parameters += held(trained, plan.options.shard.parameters);
-  if (plan.parameters_are_sharded()) {
-    // One unit that runs, the next one fetched ahead.
-    std::vector<int64_t> numels;
-    for (const UnitLayout& layout : plan.layouts) numels.push_back(layout.numel);
-    std::ranges::sort(numels, std::greater<>());
-    numels.resize(std::min<size_t>(numels.size(), 2));
-    for (const int64_t numel : numels) memory.whole_units += numel * kFloatBytes;
-  }
-  memory.optimizer = held(trained * plan.options.optimizer_states, plan.options.shard.optimizer);
-  if (plan.gradients_stay_in_place()) {
-    memory.gradients = gradients;
-  } else if (plan.buckets_are_transient()) {
-    // Two buckets are under way at a time, each with what the other ranks send of the own slice.
-    int64_t largest = 0;
-    for (const Bucket& bucket : plan.buckets) largest = std::max(largest, bucket.slice_numel);
-    memory.gradients = held(trained, true);
-    memory.reduction_buffers = 2 * largest * (2 * plan.options.world_size - 1) * kFloatBytes;
-  } else {
-    memory.reduction_buffers = trained;
-    if (plan.reduces_each_micro_batch()) memory.gradients = held(trained, true);
-  }
-  return memory;
+/// Units that are read at times of their own: by operators of an observed layer, or by more than one layer.
+std::vector<int> units_gathered_alone(const ParameterTable& table) {
+  std::vector<int> alone;
+  std::vector<int> readers(table.units.size());
+  for (const LayerUnits& layer : table.layers)
+    for (const int unit : layer.forward)
+      if (layer.observed || ++readers[static_cast<size_t>(unit)] == 2) alone.push_back(unit);
+  return alone;
 }
 
-int64_t predict_sent_bytes(const Plan& plan) {
-  // Reduce-scatter sends every slice but the own one, all-gather sends the own one to every other rank.
-  int64_t slices = 0;
-  for (const Bucket& bucket : plan.buckets) slices += bucket.slice_numel;
-  const int64_t transfer = slices * (plan.options.world_size - 1);
-  const int64_t reductions = plan.reduces_each_micro_batch() ? plan.options.accumulation : 1;
-  const int64_t reduced = reductions * transfer * plan.options.wire_bytes;
-  if (plan.parameters_are_sharded()) {
-    // Whole units are gathered for forward and for backward of every micro-batch; the last one stays whole in between.
-    // A unit whose parameters are tied into another is gathered again for that one, which is not counted here.
-    const int64_t kept = plan.layouts.back().slice_numel * (plan.options.world_size - 1);
-    return reduced + plan.options.accumulation * (2 * transfer - kept) * kFloatBytes;
-  }
-  if (!plan.options.shard.optimizer)
-    return reduced + transfer * (plan.reduces_each_micro_batch() ? kFloatBytes : plan.options.wire_bytes);
-  return reduced + transfer * kFloatBytes;
+std::vector<GatherGroup> gathers_of(const Plan& plan) {
+  if (plan.updates_everything()) return {};
+  if (!plan.parameters_are_sharded()) return make_gathers(plan.layouts, plan.options.gather_numel, {});
+  int64_t limit = kSmallUnitsNumel;
+  for (const UnitLayout& layout : plan.layouts) limit = std::max(limit, layout.numel);
+  return make_gathers(plan.layouts, std::min({limit, plan.options.gather_numel, plan.options.max_live_numel}),
+                      units_gathered_alone(plan.table));
 }
 
 }  // namespace
@@ -77,8 +42,7 @@ Plan make_plan(ParameterTable table, const PlanOptions& options) {
   plan.layouts = make_unit_layouts(plan.table, options.world_size);
   plan.buckets = make_buckets(plan.layouts, options.world_size, options.bucket_numel);
   plan.segments = make_segments(plan.table, plan.layouts, plan.buckets, options.world_size);
-  if (!plan.updates_everything() && !plan.parameters_are_sharded())
-    plan.gathers = make_gathers(plan.layouts, options.gather_numel);
+  plan.gathers = gathers_of(plan);
   plan.instructions = plain_schedule(options.accumulation);
   plan.memory = predict_memory(plan);
   plan.sent_bytes_per_step = predict_sent_bytes(plan);

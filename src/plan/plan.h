@@ -27,7 +27,8 @@ struct PlanOptions {
   Sharding shard{};
   bool reduce_each_micro_batch = false;  ///< Else once a step, after the ranks' own sums.
   int64_t bucket_numel = 0;              ///< Elements over all owners; at least one block per owner is taken.
-  int64_t gather_numel = 0;      ///< Elements of updated weights gathered in one transfer; larger units go alone.
+  int64_t gather_numel = 0;      ///< Elements of weights gathered in one transfer; larger units go alone.
+  int64_t max_live_numel = 0;    ///< Elements of whole units at a time, where parameters are sharded.
   int64_t wire_bytes = 4;        ///< Per gradient element on the wire.
   int64_t optimizer_states = 2;  ///< fp32 values per parameter that the optimizer keeps.
 
@@ -54,7 +55,8 @@ struct Plan {
   std::vector<UnitLayout> layouts{};
   std::vector<Bucket> buckets{};
   std::vector<Segment> segments{};
-  std::vector<GatherGroup> gathers{};  ///< After an update by slices; empty where there is none.
+  /// Where parameters are sharded, before they are read; else after an update by slices; else empty.
+  std::vector<GatherGroup> gathers{};
   std::vector<Instruction> instructions{};
   MemoryPrediction memory{};        ///< Per rank.
   int64_t sent_bytes_per_step = 0;  ///< Per rank: gradients, and weights where they are gathered.

@@ -11,7 +11,7 @@
 namespace lockstep::zero {
 namespace {
 
-constexpr uint32_t kUnitTag = 0x10000;  // Plus the unit's index; the reducer's tags are below.
+constexpr uint32_t kUnitTag = 0x10000;  // Plus the first unit's index; the reducer's tags are below.
 
 }  // namespace
 
@@ -21,11 +21,20 @@ GatheredUnits::GatheredUnits(Communicator& group, const plan::Plan& plan, Gather
     units_.push_back({.storage = UnitStorage(plan.layouts[unit].numel, plan.table.units[unit])});
     units_.back().slice = at::empty({plan.layouts[unit].slice_numel}, at::kFloat);
   }
+  for (const plan::GatherGroup& planned : plan.gathers) {
+    for (const int unit : planned.units) units_[static_cast<size_t>(unit)].gather = static_cast<int>(gathers_.size());
+    gathers_.push_back({.planned = planned, .numel = planned.slice_numel * group.size()});
+  }
 }
 
-at::Tensor GatheredUnits::own_part(int unit) const {
+GatheredUnits::Gather* GatheredUnits::gather_of(int unit) {
+  const int gather = units_[static_cast<size_t>(unit)].gather;
+  return gather < 0 ? nullptr : &gathers_[static_cast<size_t>(gather)];
+}
+
+at::Tensor GatheredUnits::part_of(int unit, int owner) const {
   const Unit& it = units_[static_cast<size_t>(unit)];
-  return it.whole.narrow(0, group_.rank() * it.slice.numel(), it.slice.numel());
+  return it.whole.narrow(0, owner * it.slice.numel(), it.slice.numel());
 }
 
 void GatheredUnits::start_initialization(int unit) {
@@ -42,68 +51,99 @@ void GatheredUnits::end_initialization(int unit) {
 }
 
 void GatheredUnits::acquire(int unit) {
-  Unit& it = units_[static_cast<size_t>(unit)];
-  if (it.leases == 0) {
-    if (!it.under_way) start_gather(unit);
-    finish_gather(unit);
-  }
-  ++it.leases;
+  Gather* gather = gather_of(unit);
+  if (gather == nullptr) return;
+  if (gather->state == Gather::State::absent) start(*gather);
+  if (gather->state == Gather::State::under_way) finish(*gather);
+  ++gather->leases;
+  gather->announced = false;
 }
 
 void GatheredUnits::release(int unit) {
-  Unit& it = units_[static_cast<size_t>(unit)];
-  LOCKSTEP_CHECK(it.leases > 0);
-  if (--it.leases == 0) give_back(unit);
+  Gather* gather = gather_of(unit);
+  if (gather == nullptr) return;
+  LOCKSTEP_CHECK(gather->leases > 0);
+  if (--gather->leases == 0 && !gather->announced) give_back(*gather);
 }
 
 void GatheredUnits::prefetch(int unit) {
-  const Unit& it = units_[static_cast<size_t>(unit)];
-  const int64_t numel = plan_.layouts[static_cast<size_t>(unit)].numel;
-  if (it.leases > 0 || it.under_way || numel == 0) return;
-  if (ahead_numel_ + numel > limits_.prefetch_numel || live_numel_ + numel > limits_.max_live_numel) return;
-  start_gather(unit);
+  Gather* gather = gather_of(unit);
+  if (gather == nullptr || gather->state == Gather::State::under_way) return;
+  if (gather->state == Gather::State::whole) {
+    gather->announced = true;
+    return;
+  }
+  if (ahead_numel_ + gather->numel > limits_.prefetch_numel || live_numel_ + gather->numel > limits_.max_live_numel)
+    return;
+  start(*gather);
 }
 
 void GatheredUnits::drop_prefetched() {
-  for (size_t unit = 0; unit < units_.size(); ++unit) {
-    if (!units_[unit].under_way) continue;
-    finish_gather(static_cast<int>(unit));
-    give_back(static_cast<int>(unit));
+  for (Gather& gather : gathers_) {
+    if (gather.state == Gather::State::under_way) finish(gather);
+    gather.announced = false;
+    if (gather.state == Gather::State::whole && gather.leases == 0) give_back(gather);
   }
 }
 
 void GatheredUnits::keep_edit(int unit) {
+  if (gather_of(unit) == nullptr) return;
   Unit& it = units_[static_cast<size_t>(unit)];
   LOCKSTEP_CHECK(it.whole.defined());
-  it.slice.copy_(own_part(unit));
+  it.slice.copy_(part_of(unit, group_.rank()));
 }
 
-void GatheredUnits::start_gather(int unit) {
-  Unit& it = units_[static_cast<size_t>(unit)];
-  const int64_t numel = plan_.layouts[static_cast<size_t>(unit)].numel;
-  it.whole = at::empty({numel}, at::kFloat);
-  it.under_way = true;
-  live_numel_ += numel;
+void GatheredUnits::start(Gather& gather) {
+  gather.state = Gather::State::under_way;
+  live_numel_ += gather.numel;
   peak_numel_ = std::max(peak_numel_, live_numel_);
-  ahead_numel_ += numel;
-  it.gathering = comm::start_all_gather(
-      group_, it.slice, it.whole,
-      {.tag = kUnitTag + static_cast<uint32_t>(unit), .what = plan_.table.units[static_cast<size_t>(unit)]});
+  ahead_numel_ += gather.numel;
+  const int first = gather.planned.units.front();
+  const Message message{.tag = kUnitTag + static_cast<uint32_t>(first),
+                        .what = plan_.table.units[static_cast<size_t>(first)]};
+  if (gather.planned.units.size() == 1) {
+    Unit& it = units_[static_cast<size_t>(first)];
+    it.whole = at::empty({gather.numel}, at::kFloat);
+    gather.transfer = comm::start_all_gather(group_, it.slice, it.whole, message);
+    return;
+  }
+  gather.buffer = at::empty({group_.size(), gather.planned.slice_numel}, at::kFloat);
+  const at::Tensor own = gather.buffer.select(0, group_.rank());
+  int64_t at = 0;
+  for (const int unit : gather.planned.units) {
+    const at::Tensor& slice = units_[static_cast<size_t>(unit)].slice;
+    own.narrow(0, at, slice.numel()).copy_(slice);
+    at += slice.numel();
+  }
+  gather.transfer = comm::start_all_gather(group_, own, gather.buffer.view({-1}), message);
 }
 
-void GatheredUnits::finish_gather(int unit) {
-  Unit& it = units_[static_cast<size_t>(unit)];
-  it.gathering.wait();
-  it.under_way = false;
-  ahead_numel_ -= it.whole.numel();
-  it.storage.fill(it.whole);
+void GatheredUnits::finish(Gather& gather) {
+  gather.transfer.wait();
+  gather.state = Gather::State::whole;
+  ahead_numel_ -= gather.numel;
+  int64_t at = 0;
+  for (const int unit : gather.planned.units) {
+    Unit& it = units_[static_cast<size_t>(unit)];
+    if (gather.buffer.defined()) {
+      it.whole = at::empty({numel(unit)}, at::kFloat);
+      for (int owner = 0; owner < group_.size(); ++owner)
+        part_of(unit, owner).copy_(gather.buffer.select(0, owner).narrow(0, at, it.slice.numel()));
+      at += it.slice.numel();
+    }
+    it.storage.fill(it.whole);
+  }
+  gather.buffer.reset();
 }
 
-void GatheredUnits::give_back(int unit) {
-  Unit& it = units_[static_cast<size_t>(unit)];
-  live_numel_ -= it.whole.numel();
-  it.whole.reset();
-  it.storage.release();
+void GatheredUnits::give_back(Gather& gather) {
+  gather.state = Gather::State::absent;
+  live_numel_ -= gather.numel;
+  for (const int unit : gather.planned.units) {
+    Unit& it = units_[static_cast<size_t>(unit)];
+    it.whole.reset();
+    it.storage.release();
+  }
 }
 
 }  // namespace lockstep::zero

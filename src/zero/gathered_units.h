@@ -15,8 +15,9 @@ struct GatherLimits {
   int64_t max_live_numel = 0;  ///< Elements whole at once, beyond which nothing is fetched ahead.
 };
 
-/// A model of which each rank holds its slice of every unit; whole units are leased.  A unit is gathered when its first
-/// lease begins and given back when its last one ends.  Every rank leases in the same order.  Used by one thread.
+/// A model of which each rank holds its slice of every unit; whole units are leased.  The units of one of Plan::gathers
+/// are gathered together when the first lease on one of them begins, and given back when the last one ends, unless
+/// another was announced.  Every rank leases in the same order.  Used by one thread.
 class GatheredUnits {
  public:
   /// `group` and `plan` must outlive it.
@@ -35,9 +36,9 @@ class GatheredUnits {
   /// Begins a lease: the unit is whole when it returns.  Throws CommError.
   void acquire(int unit);
   void release(int unit);
-  /// Starts gathering a unit that is about to be leased, within the limits.
+  /// Announces the next lease: starts gathering the unit, within the limits, or keeps it where it is whole.
   void prefetch(int unit);
-  /// Gives back what was fetched ahead and not leased.
+  /// Gives back what was announced and not leased.
   void drop_prefetched();
   /// The most elements that were whole, or under way, at once so far.
   [[nodiscard]] int64_t peak_numel() const { return peak_numel_; }
@@ -48,21 +49,31 @@ class GatheredUnits {
   struct Unit {
     UnitStorage storage;
     at::Tensor slice{};
-    at::Tensor whole{};  ///< Defined while gathered or under way.
+    at::Tensor whole{};  ///< Defined while gathered, or under way by itself.
+    int gather = -1;     ///< Index into gathers_; none for a unit that trains nothing.
+  };
+  struct Gather {
+    const plan::GatherGroup& planned;
+    int64_t numel = 0;  ///< Of its units, whole.
+    enum class State { absent, under_way, whole } state = State::absent;
     int leases = 0;
-    bool under_way = false;
-    Handle gathering{};
+    bool announced = false;  ///< Stays whole after its last lease.
+    at::Tensor buffer{};     ///< Of several units under way: [world_size, GatherGroup::slice_numel].
+    Handle transfer{};
   };
 
-  [[nodiscard]] at::Tensor own_part(int unit) const;
-  void start_gather(int unit);
-  void finish_gather(int unit);
-  void give_back(int unit);
+  /// Null for a unit that trains nothing.
+  [[nodiscard]] Gather* gather_of(int unit);
+  [[nodiscard]] at::Tensor part_of(int unit, int owner) const;
+  void start(Gather& gather);
+  void finish(Gather& gather);
+  void give_back(Gather& gather);
 
   Communicator& group_;
   const plan::Plan& plan_;
   const GatherLimits limits_;
   std::deque<Unit> units_;
+  std::deque<Gather> gathers_;
   int64_t live_numel_ = 0;
   int64_t peak_numel_ = 0;
   int64_t ahead_numel_ = 0;

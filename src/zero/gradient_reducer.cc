@@ -1,5 +1,6 @@
 #include "zero/gradient_reducer.h"
 
+#include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
 #include <fmt/format.h>
@@ -25,6 +26,7 @@ constexpr uint32_t kGatherTag = 2;
 GradientReducer::GradientReducer(Communicator& group, const plan::Plan& plan, std::span<const at::Tensor> leaves,
                                  ReducerOptions options)
     : group_(group),
+      wire_type_(options.wire_type),
       plan_(plan),
       leaves_(leaves),
       segments_of_parameter_(plan.table.parameters.size()),
@@ -231,9 +233,7 @@ void GradientReducer::reduce_bucket(int bucket) {
   const bool alone = group_.size() == 1;
   if (!alone) {
     int non_finite_rank = -1;
-    comm::start_reduce_scatter_mean(group_, buckets_[index], mean, {.tag = kReduceTag, .what = bucket_names_[index]},
-                                    &non_finite_rank)
-        .wait();
+    reduce_into(mean, index, &non_finite_rank);
     if (non_finite_ranks_[index] < 0) non_finite_ranks_[index] = non_finite_rank;
   }
   if (adds_means_)
@@ -246,9 +246,30 @@ void GradientReducer::reduce_bucket(int bucket) {
       if (segment.owner == group_.rank()) add_norm(segment, blamed);
     }
   }
-  if (last && plan_.updates_everything() && !alone)
-    comm::start_all_gather(group_, own, buckets_[index], {.tag = kGatherTag, .what = bucket_names_[index]}).wait();
+  if (last && plan_.updates_everything() && !alone) gather_means(index);
   if (plan_.buckets_are_transient()) buckets_[index].reset();
+}
+
+void GradientReducer::reduce_into(const at::Tensor& mean, size_t bucket, int* non_finite_rank) {
+  const Message message{.tag = kReduceTag, .what = bucket_names_[bucket]};
+  const at::Tensor contributions = buckets_[bucket].to(wire_type_);  // The bucket itself where it travels in fp32.
+  const at::Tensor on_wire =
+      wire_type_ == at::kFloat ? mean : contributions.narrow(0, group_.rank() * mean.numel(), mean.numel());
+  comm::start_reduce_scatter_mean(group_, contributions, on_wire, message, non_finite_rank).wait();
+  if (wire_type_ != at::kFloat) mean.copy_(on_wire);
+}
+
+void GradientReducer::gather_means(size_t bucket) {
+  const Message message{.tag = kGatherTag, .what = bucket_names_[bucket]};
+  const at::Tensor own = own_part(bucket);
+  if (wire_type_ == at::kFloat || adds_means_) {
+    comm::start_all_gather(group_, own, buckets_[bucket], message).wait();
+    return;
+  }
+  // A mean was rounded to the wire's type once, so it travels in it without loss; a sum of several was not.
+  const at::Tensor all = at::empty(buckets_[bucket].sizes(), wire_type_);
+  comm::start_all_gather(group_, own.to(wire_type_), all, message).wait();
+  buckets_[bucket].copy_(all);
 }
 
 void GradientReducer::add_norm(const plan::Segment& segment, int rank) {

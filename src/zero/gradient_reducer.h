@@ -19,6 +19,7 @@
 namespace lockstep::zero {
 
 struct ReducerOptions {
+  at::ScalarType wire_type = at::kFloat;  ///< fp32, fp16 or bf16; sums are in fp32 whatever travels.
   bool overlap = true;  ///< Reduce filled buckets on a thread of the reducer's own while backward goes on.
 };
 
@@ -85,6 +86,8 @@ class GradientReducer {
   void open_bucket(size_t bucket);
   void keep_means();
   void reduce_bucket(int bucket);
+  void reduce_into(const at::Tensor& mean, size_t bucket, int* non_finite_rank);
+  void gather_means(size_t bucket);
   [[nodiscard]] at::Tensor own_part(size_t bucket) const;
   void wait_for_worker();
   void add_norm(const plan::Segment& segment, int rank);
@@ -92,6 +95,7 @@ class GradientReducer {
 
   // Constant after construction.
   Communicator& group_;
+  const at::ScalarType wire_type_;
   const plan::Plan& plan_;
   const std::span<const at::Tensor> leaves_;
   std::vector<std::vector<int>> segments_of_parameter_;

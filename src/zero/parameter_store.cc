@@ -50,17 +50,26 @@ void ParameterStore::keep_edit(int unit) {
   if (sharded()) units_->keep_edit(unit);
 }
 
-void ParameterStore::acquire_layer(int layer) {
-  for (const int unit : units_of_layer_[static_cast<size_t>(layer)]) acquire_unit(unit);
+void ParameterStore::acquire_units(std::span<const int> units) {
+  for (const int unit : units) acquire_unit(unit);
 }
 
-void ParameterStore::release_layer(int layer) {
-  for (const int unit : units_of_layer_[static_cast<size_t>(layer)]) release_unit(unit);
+void ParameterStore::release_units(std::span<const int> units) {
+  for (const int unit : units) release_unit(unit);
 }
 
-void ParameterStore::prefetch_layer(int layer) {
-  if (layer < 0 || layer >= static_cast<int>(units_of_layer_.size())) return;
-  for (const int unit : units_of_layer_[static_cast<size_t>(layer)]) prefetch_unit(unit);
+void ParameterStore::prefetch_units(std::span<const int> units) {
+  for (const int unit : units) prefetch_unit(unit);
+}
+
+const plan::LayerUnits& ParameterStore::units_of_layer(int layer) const {
+  static const plan::LayerUnits none;
+  const auto& layers = plan_.table.layers;
+  return layer < 0 || layer >= std::ssize(layers) ? none : layers[static_cast<size_t>(layer)];
+}
+
+bool ParameterStore::has_observed_layers() const {
+  return std::ranges::any_of(plan_.table.layers, &plan::LayerUnits::observed);
 }
 
 void ParameterStore::drop_prefetched() {
@@ -117,21 +126,17 @@ void ParameterStore::build_layer(Layer& layer, uint64_t seed, const InitialValue
   for (const plan::UnitLayout& layout : plan_.layouts)
     for (const plan::Placement& placement : layout.placements) offsets[placement.parameter] = placement.offset;
 
-  std::vector<int> own;   // Units that this layer's own parameters live in.
-  std::vector<int> used;  // Those and the ones that it is tied to.
-  const auto note = [](std::vector<int>& units, int unit) {
-    if (std::ranges::find(units, unit) != units.end()) return false;
-    units.push_back(unit);
-    return true;
-  };
+  std::vector<int> own;  // Units that this layer's own parameters live in.
   std::vector<at::Tensor> parameters;
   for (const ParameterSpec& spec : layer.describe()) {
     const int index = index_of.at(spec.tied_to.empty() ? spec.name : spec.tied_to);
     const int unit = plan_.table.parameters[static_cast<size_t>(index)].unit;
     at::Tensor& leaf = leaves_[static_cast<size_t>(index)];
-    note(used, unit);
     if (spec.tied_to.empty()) {
-      if (note(own, unit) && sharded()) units_->start_initialization(unit);
+      if (std::ranges::find(own, unit) == own.end()) {
+        own.push_back(unit);
+        if (sharded()) units_->start_initialization(unit);
+      }
       const auto offset = offsets.find(index);
       const at::Tensor view =
           (offset != offsets.end() ? place_of(index, offset->second) : at::empty(spec.shape, at::kFloat)).detach();
@@ -149,8 +154,6 @@ void ParameterStore::build_layer(Layer& layer, uint64_t seed, const InitialValue
   layer.build(parameters);
   if (sharded())
     for (const int unit : own) units_->end_initialization(unit);
-  has_observed_layers_ = has_observed_layers_ || layer.is_observed();
-  units_of_layer_.push_back(layer.is_observed() ? std::vector<int>{} : used);
 }
 
 }  // namespace lockstep::zero

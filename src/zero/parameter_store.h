@@ -47,15 +47,16 @@ class ParameterStore {
   void prefetch_unit(int unit);
   /// For an edit of a leased unit's values: the own slice takes them.
   void keep_edit(int unit);
-  /// The same for every unit that the layer's parameters live in, tied ones included.  Layer::is_observed(): for none.
-  /// Prefetching a layer that does not exist does nothing.
-  void acquire_layer(int layer);
-  void release_layer(int layer);
-  void prefetch_layer(int layer);
+  /// The same for several.
+  void acquire_units(std::span<const int> units);
+  void release_units(std::span<const int> units);
+  void prefetch_units(std::span<const int> units);
   /// Gives back what was fetched ahead and not leased.
   void drop_prefetched();
-  /// Of Layer::is_observed() layers: units are leased as operators take them.
-  [[nodiscard]] bool has_observed_layers() const { return has_observed_layers_; }
+  /// What each layer reads; empty for one that does not exist.  Of an observed one, units are leased as operators take
+  /// them.
+  [[nodiscard]] const plan::LayerUnits& units_of_layer(int layer) const;
+  [[nodiscard]] bool has_observed_layers() const;
 
   /// The most elements of whole units at once so far.
   [[nodiscard]] int64_t peak_whole_numel() const { return sharded() ? units_->peak_numel() : 0; }
@@ -73,8 +74,6 @@ class ParameterStore {
   const plan::Plan& plan_;
   std::vector<at::Tensor> flats_;  ///< A unit's trainable parameters, padded: [UnitLayout::numel] each.  Or:
   std::unique_ptr<GatheredUnits> units_;
-  std::vector<std::vector<int>> units_of_layer_;  ///< Those that its parameters live in; empty for observed ones.
-  bool has_observed_layers_ = false;
   std::vector<at::Tensor> leaves_;
 };
 

@@ -18,9 +18,17 @@ void add_layer(plan::ParameterTable& table, const Layer& layer, const std::strin
     if (index == table.units.size()) table.units.push_back(unit);
     return static_cast<int>(index);
   };
+  plan::LayerUnits uses{.observed = layer.is_observed()};
+  const auto use = [&](int unit) {
+    if (std::ranges::find(uses.forward, unit) == uses.forward.end()) uses.forward.push_back(unit);
+  };
   for (const ParameterSpec& spec : layer.describe()) {
-    if (!spec.tied_to.empty()) continue;
+    if (!spec.tied_to.empty()) {
+      use(std::ranges::find(table.parameters, spec.tied_to, &plan::Parameter::name)->unit);
+      continue;
+    }
     const int unit = unit_named(spec.unit.empty() ? name : spec.unit);
+    use(unit);
     table.parameters.push_back(
         {.name = spec.name,
          .shape = spec.shape,
@@ -30,6 +38,8 @@ void add_layer(plan::ParameterTable& table, const Layer& layer, const std::strin
          .decay = std::none_of(no_decay.begin(), no_decay.end(),
                                [&](const std::string& pattern) { return matches(spec.name, pattern); })});
   }
+  if (layer.backward_reads_parameters()) uses.backward = uses.forward;
+  table.layers.push_back(std::move(uses));
 }
 
 }  // namespace

@@ -11,6 +11,16 @@
 #include "zero/operator_observer.h"
 
 namespace lockstep::zero {
+namespace {
+
+/// Of an observed layer: none, its operators lease what they take.
+const plan::LayerUnits& units_read(const ParameterStore& parameters, int layer) {
+  static const plan::LayerUnits none;
+  const plan::LayerUnits& units = parameters.units_of_layer(layer);
+  return units.observed ? none : units;
+}
+
+}  // namespace
 
 /// The calls that hold a lease, of one engine.
 struct UnitCalls::Open {
@@ -28,33 +38,35 @@ class UnitCalls::Call {
 
   [[nodiscard]] uint64_t begin() const { return begin_; }
 
-  /// Takes over a lease that was just acquired.
-  void hold() {
-    holds_ = true;
+  /// Leases units until close().
+  void open(std::span<const int> units) {
+    open_->parameters->acquire_units(units);
+    leased_ = units;
+    is_open_ = true;
     open_->calls.push_back(this);
   }
   void close() {
-    if (!holds_) return;
-    holds_ = false;
+    if (!is_open_) return;
+    is_open_ = false;
     std::erase(open_->calls, this);
-    if (open_->parameters != nullptr) open_->parameters->release_layer(layer_);
+    if (open_->parameters != nullptr) open_->parameters->release_units(leased_);
   }
   /// Backward reached a node of this call that has the given sequence number.
   void before_backward(uint64_t sequence) {
     const std::vector<Call*> calls = open_->calls;
     for (Call* call : calls)
       if (call != this && call->begin_ >= sequence) call->close();
-    if (holds_ || open_->parameters == nullptr) return;
-    open_->parameters->acquire_layer(layer_);
-    hold();
-    open_->parameters->prefetch_layer(layer_ - 1);
+    if (open_->parameters == nullptr) return;
+    if (!is_open_) open(units_read(*open_->parameters, layer_).backward);
+    open_->parameters->prefetch_units(units_read(*open_->parameters, layer_ - 1).backward);
   }
 
  private:
   const std::shared_ptr<Open> open_;
   const int layer_;
   const uint64_t begin_;
-  bool holds_ = false;
+  std::span<const int> leased_;
+  bool is_open_ = false;
 };
 
 class UnitCalls::BeforeBackward final : public torch::autograd::FunctionPreHook {
@@ -90,9 +102,8 @@ std::vector<at::Tensor> UnitCalls::run(int layer, bool then_backward,
                                        const std::function<std::vector<at::Tensor>()>& forward) {
   if (!parameters_.sharded()) return forward();
   const auto call = std::make_shared<Call>(open_, layer, at::sequence_number::peek());
-  parameters_.acquire_layer(layer);
-  call->hold();
-  if (!then_backward) parameters_.prefetch_layer(layer + 1);
+  call->open(units_read(parameters_, layer).forward);
+  if (!then_backward) parameters_.prefetch_units(units_read(parameters_, layer + 1).forward);
   std::vector<at::Tensor> outputs;
   observe([&] { outputs = forward(); });
   if (observer_ && !at::GradMode::is_enabled()) observer_->release_all();

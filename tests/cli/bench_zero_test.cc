@@ -67,16 +67,8 @@ TEST(BenchZeroTraffic, StaysWithinItsLimits) {
       {.ranks = {2, 4}, .buckets = {65'536, 1'000'000}, .layers = 3, .width = 256, .small_layers = 200});
   ASSERT_EQ(rows.size(), 2U * (4 * 2 + 3 + 4 * 2));
   for (const BenchRow& row : rows) {
-    const auto stage = row["stage"].get<int64_t>();
-    double limit = row["limit"].get<double>();
-    // The embedding is gathered once more for its own backward when the head has it too.
-    if (stage == 3)
-      limit += row["vocab"].get<double>() * row["width"].get<double>() / row["parameters"].get<double>() / 2;
-    EXPECT_LE(row["ratio"].get<double>(), limit) << row;
-    int64_t collectives = row["needed"].get<int64_t>();
-    // Every unit by itself, before its forward and before its backward; embedding and head are units as well.
-    if (stage == 3) collectives += 2 * (row["layers"].get<int64_t>() + 3);
-    EXPECT_LE(row["collectives"].get<int64_t>(), collectives) << row;
+    EXPECT_LE(row["ratio"], row["limit"]) << row;
+    EXPECT_LE(row["collectives"], row["needed"]) << row;
   }
 }
 

@@ -222,8 +222,12 @@ TEST(Rules, OldNamesAreReadWithAWarning) {
 
 TEST(Rules, EveryGivenZeroKeyIsAnswered) {
   // Obeyed at this stage; every other key of the block needs a line when it is given.
-  const std::set<std::string> obeyed{"stage", "overlap_comm", "reduce_bucket_size", "stage3_prefetch_bucket_size",
-                                     "stage3_max_live_parameters"};
+  const std::set<std::string> obeyed{"stage",
+                                     "overlap_comm",
+                                     "reduce_bucket_size",
+                                     "stage3_prefetch_bucket_size",
+                                     "stage3_max_live_parameters",
+                                     "allgather_bucket_size"};
   const std::vector<std::pair<std::string, std::string>> given{{"contiguous_gradients", "false"},
                                                                {"reduce_scatter", "false"},
                                                                {"allgather_partitions", "false"},

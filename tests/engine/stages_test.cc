@@ -69,11 +69,14 @@ Outcome outcome(const TinyOptions& model, int world, int64_t accumulation, const
   return result;
 }
 
-std::string zero_text(int stage, int64_t bucket, bool overlap, const char* reduce_at) {
+/// switches: one bit each for contiguous_gradients, reduce_scatter, allgather_partitions and round_robin_gradients.
+std::string zero_text(int stage, int64_t bucket, bool overlap, const char* reduce_at, int switches = 7) {
+  const auto flag = [switches](int bit) { return (switches >> bit & 1) != 0 ? "true" : "false"; };
   return R"(, "zero_optimization": {"stage": )" + std::to_string(stage) + R"(, "reduce_bucket_size": )" +
          std::to_string(bucket) + R"(, "allgather_bucket_size": )" + std::to_string(2 * bucket) +
-         R"(, "overlap_comm": )" + (overlap ? "true" : "false") + R"(}, "lockstep": {"reduce_at": ")" + reduce_at +
-         "\"}";
+         R"(, "overlap_comm": )" + (overlap ? "true" : "false") + R"(, "contiguous_gradients": )" + flag(0) +
+         R"(, "reduce_scatter": )" + flag(1) + R"(, "allgather_partitions": )" + flag(2) +
+         R"(, "round_robin_gradients": )" + flag(3) + R"(}, "lockstep": {"reduce_at": ")" + reduce_at + "\"}";
 }
 
 class StagesTest : public testing::TestWithParam<std::tuple<int /*world*/, int /*accumulation*/, int /*model*/>> {};
@@ -89,7 +92,8 @@ TEST_P(StagesTest, AreBitIdentical) {
       for (const int64_t bucket :
            {round % 2 == 0 ? int64_t{1} : int64_t{7}, (round + stage) % 2 == 0 ? int64_t{64} : int64_t{1000000}}) {
         const bool overlap = (++round / 2 + stage) % 2 == 0;
-        const Outcome got = outcome(model, world, accumulation, zero_text(stage, bucket, overlap, reduce_at));
+        const Outcome got =
+            outcome(model, world, accumulation, zero_text(stage, bucket, overlap, reduce_at, round % 16));
         const std::string about =
             "stage " + std::to_string(stage) + " bucket " + std::to_string(bucket) + " " + reduce_at;
         EXPECT_EQ(got.numbers, expected.numbers) << about;
@@ -270,15 +274,56 @@ TEST(StagesTest, SkipAStepWhereABackwardFailed) {
   }
 }
 
+TEST(StagesTest, AreBitIdenticalWithEveryTypeOnTheWire) {
+  for (const char* type : {"bf16", "fp16"}) {
+    const std::string wire = std::string(R"(, "communication_data_type": ")") + type + '"';
+    for (const char* reduce_at : {"boundary", "micro_batch"}) {
+      const Outcome in_fp32 = outcome({.tied = true}, 3, 3, zero_text(0, 64, true, reduce_at));
+      const Outcome expected = outcome({.tied = true}, 3, 3, wire + zero_text(0, 64, true, reduce_at));
+      EXPECT_NE(expected.numbers, in_fp32.numbers);
+      for (size_t i = 0; i < expected.numbers.size(); ++i)
+        EXPECT_NEAR(expected.numbers[i], in_fp32.numbers[i], 0.02 * in_fp32.numbers[i]);
+      for (const int stage : {1, 2, 3}) {
+        const Outcome got = outcome({.tied = true}, 3, 3, wire + zero_text(stage, 7, stage == 2, reduce_at));
+        EXPECT_EQ(got.numbers, expected.numbers) << type << " stage " << stage << " " << reduce_at;
+        for (const auto& [name, values] : expected.values)
+          EXPECT_TRUE(same_bits(got.values.at(name), values)) << type << " stage " << stage << " " << name;
+      }
+    }
+  }
+}
+
+TEST(StagesTest, SumGradientsWhereTheConfigSaysSo) {
+  for (const int stage : {0, 1, 2}) {
+    std::vector<double> norms;
+    for (const char* op : {"mean", "sum"}) {
+      comm::run_ranks(3, [&](Communicator& group) {
+        const std::string text =
+            std::string(R"(, "gradient_allreduce_op": ")") + op + '"' + zero_text(stage, 64, true, "boundary");
+        Engine engine = make_engine(tiny(), group, config_text(12, 1, text));
+        const StepReport report = run_step(engine, group, 12, 1, 0);
+        const Batch batch = global_batch(1);
+        engine.backward(engine.forward(batch.input, batch.target));
+        const double of_tensor = engine.gradient("first.weight").norm().item<double>();
+        if (group.rank() == 0) norms.insert(norms.end(), {report.grad_norm, of_tensor});
+      });
+    }
+    EXPECT_DOUBLE_EQ(norms[2], 3 * norms[0]);
+    EXPECT_NEAR(norms[3], 3 * norms[1], 0.2 * norms[3]);  // The first updates differ: clipping.
+  }
+}
+
 TEST(StagesTest, SendWhatThePlanPredicts) {
   for (const int world : {2, 3, 4}) {
     for (const int64_t accumulation : {1, 3}) {
       for (const int stage : {0, 1, 2, 3}) {
         for (const char* reduce_at : {"boundary", "micro_batch"}) {
+          const bool tied = accumulation == 3;
           const int64_t micro = kGlobalBatch / world / accumulation;
-          const std::string text = config_text(micro, accumulation, zero_text(stage, 64, true, reduce_at));
+          const char* wire = world == 3 ? R"(, "communication_data_type": "bf16")" : "";
+          const std::string text = config_text(micro, accumulation, wire + zero_text(stage, 64, true, reduce_at));
           comm::run_ranks(world, [&](Communicator& group) {
-            const LayerStack model = tiny();
+            const LayerStack model = tiny({.tied = tied});
             Engine engine = make_engine(model, group, text);
             const plan::Plan plan =
                 engine::plan_for(model, Config::from_text(text, "test.json", {.world_size = world}), world);

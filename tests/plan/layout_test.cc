@@ -98,6 +98,61 @@ TEST(PlanTest, TrafficIsTheIdealAllReduce) {
   EXPECT_EQ(plan.sent_bytes_per_step, 2 * 3 * (1 << 16) / 4 * 4);
 }
 
+/// A layer for each unit.
+ParameterTable layers_of(const std::vector<std::vector<int64_t>>& units) {
+  ParameterTable table = table_of(units);
+  for (int unit = 0; unit < static_cast<int>(units.size()); ++unit)
+    table.layers.push_back({.forward = {unit}, .backward = {unit}});
+  return table;
+}
+
+PlanOptions sharded(int64_t gather_numel, int64_t max_live_numel = 1 << 30) {
+  return {.world_size = 2,
+          .shard = {.optimizer = true, .gradients = true, .parameters = true},
+          .bucket_numel = 1 << 20,
+          .gather_numel = gather_numel,
+          .max_live_numel = max_live_numel};
+}
+
+std::vector<std::vector<int>> units_gathered(const Plan& plan) {
+  std::vector<std::vector<int>> units;
+  for (const GatherGroup& gather : plan.gathers) units.push_back(gather.units);
+  return units;
+}
+
+TEST(PlanTest, SmallUnitsBecomeWholeTogether) {
+  using Units = std::vector<std::vector<int>>;
+  const ParameterTable table = layers_of({{128}, {128}, {}, {128}, {1024}, {128}});
+  EXPECT_EQ(units_gathered(make_plan(table, sharded(1 << 20))), (Units{{0, 1, 3, 4, 5}}));
+  EXPECT_EQ(units_gathered(make_plan(table, sharded(256))), (Units{{0, 1}, {3}, {4}, {5}}));
+  EXPECT_EQ(units_gathered(make_plan(table, sharded(1 << 20, 384))), (Units{{0, 1, 3}, {4}, {5}}));
+}
+
+TEST(PlanTest, UnitsReadAtTimesOfTheirOwnAreGatheredAlone) {
+  using Units = std::vector<std::vector<int>>;
+  ParameterTable table = layers_of({{128}, {128}, {128}, {128}});
+  table.layers.back() = {.forward = {0, 3}, .backward = {0, 3}};
+  EXPECT_EQ(units_gathered(make_plan(table, sharded(1 << 20))), (Units{{0}, {1, 2, 3}}));
+  table.layers[1].observed = true;
+  EXPECT_EQ(units_gathered(make_plan(table, sharded(1 << 20))), (Units{{0}, {1}, {2, 3}}));
+}
+
+TEST(PlanTest, WeightsAreGatheredForForwardAndForBackward) {
+  // Reduced once; gathered twice but for the head, which stays whole in between, and what backward does not read.
+  ParameterTable table = layers_of({{128}, {256}, {512}, {1024}});
+  EXPECT_EQ(make_plan(table, sharded(1)).sent_bytes_per_step, (1920 + 2 * 1920 - 1024) / 2 * 4);
+  table.layers[0].backward.clear();
+  EXPECT_EQ(make_plan(table, sharded(1)).sent_bytes_per_step, (1920 + 2 * 1920 - 1024 - 128) / 2 * 4);
+  EXPECT_EQ(make_plan(table, sharded(1)).memory.whole_units, (512 + 1024) * 4);
+}
+
+TEST(PlanTest, AllBucketsOfAUnitAreOpenAtOnce) {
+  PlanOptions options = sharded(1);
+  options.bucket_numel = 512;
+  const Plan plan = make_plan(layers_of({{256}, {4096}, {256}}), options);
+  EXPECT_EQ(plan.memory.reduction_buffers, (4096 + 256 + 256) * 4);  // And what the other rank sends.
+}
+
 TEST(PlanTest, HashTellsPlansApart) {
   const auto table = table_of({{64}, {128}});
   const Plan plan = make_plan(table, {.world_size = 2, .bucket_numel = 1 << 20});
