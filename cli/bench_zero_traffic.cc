@@ -83,7 +83,9 @@ BenchRow measure(const Case& it) {
   // Units that do not fit a bucket's rest open the next one, so a bucket may lack the largest that is not cut.
   int64_t largest = 0;
   for (const plan::UnitLayout& layout : plan.layouts) largest = std::max(largest, layout.numel);
-  const int64_t filled = std::max(it.bucket_numel - largest, it.bucket_numel / 2);
+  const int64_t bucket =
+      it.stage < 3 ? it.bucket_numel : std::min(it.bucket_numel, std::max(largest, plan::kSmallUnitsNumel));
+  const int64_t filled = std::max(bucket - largest, bucket / 2);
   const int64_t needed = (it.stage < 3 ? 2 : 3) * ((plan.table.numel() + filled - 1) / filled + 1);
   return {{"name", "zero_comm"},
           {"stage", it.stage},

@@ -74,6 +74,8 @@ void add_train_command(CLI::App& app, const std::vector<std::string>& arguments,
   command->add_option("--device", *device, "Where to compute")->check(CLI::IsMember({"cpu"}));
   command->add_option("--output", options->output, "Folder of metrics and checkpoints");
   command->add_option("--metrics", options->metrics, "Metrics file; default: OUTPUT/metrics.jsonl");
+  command->add_option("--trace", options->trace,
+                      "Time line of every rank, for ui.perfetto.dev or chrome://tracing; written at the end");
   CLI::Option* resume_option =
       command
           ->add_option("--resume", *resume, "Go on from DIR[/TAG]; without a value, from the run's latest checkpoint")

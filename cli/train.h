@@ -23,6 +23,7 @@ struct TrainOptions {
   bool no_shuffle = false;
   std::string output = "run";
   std::string metrics{};                ///< Empty: OUTPUT/metrics.jsonl.
+  std::string trace{};                  ///< Empty: none.
   std::optional<std::string> resume{};  ///< Empty text: the run's own latest.
   bool resume_if_present = false;
   bool no_save = false;

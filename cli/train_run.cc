@@ -20,6 +20,7 @@
 #include "lockstep/error.h"
 #include "lockstep/launch.h"
 #include "lockstep/models.h"
+#include "lockstep/trace.h"
 #include "lockstep/version.h"
 #include "monitor/csv_monitor.h"
 #include "monitor/event_file.h"
@@ -29,6 +30,7 @@
 #include "monitor/table.h"
 #include "monitor/timers.h"
 #include "tensor/cpu_allocator.h"
+#include "trace_file.h"
 #include "train.h"
 
 namespace lockstep::cli {
@@ -279,6 +281,7 @@ void Run::goodbye() const {
   if (world_.rank != 0) return;
   progress_->finish();
   std::fprintf(stderr, "metrics: %s\n", folder_.metrics.c_str());
+  if (!options_.trace.empty()) std::fprintf(stderr, "trace: %s\n", options_.trace.c_str());
   if (csv_) std::fprintf(stderr, "csv: %s\n", folder_.csv.c_str());
   if (event_file_) std::fprintf(stderr, "tensorboard: %s\n", folder_.tensorboard.c_str());
   if (!options_.no_save) std::fprintf(stderr, "checkpoint: %s\n", folder_.checkpoints.c_str());
@@ -298,6 +301,7 @@ int Run::operator()() {
   steps_ = options_.steps > 0 ? options_.steps : std::max<int64_t>(1, loader.samples() / config_.train_batch_size);
 
   EngineOptions engine_options{.seed = options_.seed, .log = log_};
+  if (!options_.trace.empty()) engine_options.trace = std::make_shared<Trace>(world_.rank);
   if (!options_.from_scratch) engine_options.weights_folder = models::weights_folder(options_.model);
   Engine engine = initialize(model_, config_, world_, engine_options);
   engine.describe_data({.name = source_->name(),
@@ -308,6 +312,7 @@ int Run::operator()() {
   if (world_.rank == 0) open_monitors(engine, point.has_value());
   banner(engine);
   train(engine);
+  if (engine_options.trace) write_trace_file(*world_.communicator, *engine_options.trace, options_.trace);
   goodbye();
   return kDone;
 }

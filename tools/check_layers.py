@@ -10,7 +10,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 # In dependency order: a folder includes only from itself and from folders before it.
 LAYERS = ["base", "config", "plan", "lr", "kernels", "comm", "tensor", "data", "model", "optim", "precision", "zero",
           "checkpoint", "monitor", "launch", "engine"]
-PUBLIC_HEADER_LAYER = {"error": "base", "log": "base", "version": "base", "config": "config",
+PUBLIC_HEADER_LAYER = {"error": "base", "log": "base", "trace": "base", "version": "base", "config": "config",
                        "config_running": "config", "config_training": "config", "config_zero": "config",
                        "communicator": "comm", "data": "data", "layer": "model", "models": "model",
                        "launch": "launch", "engine": "engine", "lockstep": "engine"}

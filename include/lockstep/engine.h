@@ -17,6 +17,7 @@ struct Batch;
 struct Config;
 struct World;
 class Loader;
+class Trace;
 
 /// Where the time of one optimizer step went, in milliseconds, micro-batches summed.
 struct PhaseTimes {
@@ -49,6 +50,7 @@ struct EngineOptions {
   uint64_t seed = 0;             ///< Initial weights and dropout come from it.
   std::string weights_folder{};  ///< Hugging Face folder to start from; empty: initialize from the seed.
   Log log{};
+  std::shared_ptr<Trace> trace{};  ///< Takes the time line of every step; null: none is kept.
 };
 
 /// What decides the samples a run has seen; kept in checkpoints so that a resumed run goes on where it stopped.

@@ -52,14 +52,7 @@ const std::vector<Capability>& capabilities() {
        [](const Config& c) { return stage3(c) && c.zero_optimization.zero_quantized_nontrainable_weights; }},
       {"zero_optimization.zero_quantized_gradients", "quantized gradients", kFalse,
        [](const Config& c) { return stage3(c) && c.zero_optimization.zero_quantized_gradients; }},
-      {"zero_optimization.ignore_unused_parameters", "an error for a parameter without a gradient",
-       "write true: it counts as zeros",
-       [](const Config& c) {
-         return (c.zero_optimization.stage == 1 || c.zero_optimization.stage == 2) &&
-                !c.zero_optimization.ignore_unused_parameters;
-       }},
       // Gradients.
-      {"sparse_gradients", "sparse gradients", kFalse, [](const Config& c) { return c.sparse_gradients; }},
       {"managed_gradient_accumulation", "accumulation that the caller manages", "write true",
        [](const Config& c) { return !c.managed_gradient_accumulation; }},
       {"sequence_parallel_size", "sequence parallelism", "write 1",

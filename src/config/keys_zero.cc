@@ -220,8 +220,9 @@ void declare_zero(KeyList& list, Config& config) {
         .inert = "both give the same parameters; one all-gather is used",
         .stages = "12"});
   list("allgather_bucket_size", c.allgather_bucket_size,
-       {.meaning = "Elements of weights gathered at a time: after an update; at stage 3, of small units before they run. "
-                   "Absent: as reduce_bucket_size.",
+       {.meaning =
+            "Elements of weights gathered at a time: after an update; at stage 3, of small units before they run. "
+            "Absent: as reduce_bucket_size.",
         .range = kAtLeastOne,
         .stages = "123",
         .absent = "by device"});

@@ -130,6 +130,7 @@ plan::Plan engine::plan_for(const LayerStack& model, const Config& config, int w
                           .bucket_numel = bucket_numel,
                           .gather_numel = gather_numel,
                           .max_live_numel = config.zero_optimization.stage3_max_live_parameters,
+                          .sparse_gradients = config.sparse_gradients,
                           .wire_bytes = wire_bytes,
                           .optimizer_states = static_cast<int64_t>(rule->state_names().size())});
 }
@@ -147,6 +148,7 @@ Engine initialize(const LayerStack& model, const Config& config, const World& wo
   auto parts = std::make_unique<Engine::Parts>(Engine::Parts{
       .config = config,
       .log = options.log,
+      .trace = options.trace,
       .seed = options.seed,
       .model = model,
       .group = world.communicator,
@@ -165,8 +167,9 @@ Engine initialize(const LayerStack& model, const Config& config, const World& wo
   p.schedule = lr::make_schedule(schedule_options(config.scheduler, has_betas), static_cast<int>(groups.size()));
   p.parameters = std::make_unique<zero::ParameterStore>(
       model, *p.group, p.plan,
-      zero::GatherLimits{.prefetch_numel = config.zero_optimization.stage3_prefetch_bucket_size,
-                         .max_live_numel = config.zero_optimization.stage3_max_live_parameters},
+      zero::GatherOptions{.prefetch_numel = config.zero_optimization.stage3_prefetch_bucket_size,
+                          .max_live_numel = config.zero_optimization.stage3_max_live_parameters,
+                          .trace = options.trace.get()},
       options.seed, initial_values(options.weights_folder, model));
   p.calls = std::make_unique<zero::UnitCalls>(*p.parameters, config.zero_optimization.stage3_max_live_parameters);
   p.optimizer =
@@ -174,7 +177,8 @@ Engine initialize(const LayerStack& model, const Config& config, const World& wo
   p.reducer = std::make_unique<zero::GradientReducer>(
       *p.group, p.plan, p.parameters->leaves(),
       zero::ReducerOptions{.wire_type = wire_type(config),
-                           .overlap = config.zero_optimization.overlap_comm.value_or(true)});
+                           .overlap = config.zero_optimization.overlap_comm.value_or(true),
+                           .trace = options.trace.get()});
   return Engine(std::move(parts));
 }
 

@@ -18,14 +18,14 @@ Engine& Engine::operator=(Engine&&) noexcept = default;
 Engine::~Engine() = default;
 
 at::Tensor Engine::forward(const at::Tensor& input, const at::Tensor& target) {
-  const auto timing = parts_->timers.time(monitor::Phase::forward);
+  const Parts::PhaseScope phase(*parts_, monitor::Phase::forward);
   at::Tensor loss = engine::run_forward(*parts_, input, target, parts_->forwards++);
   parts_->step_tokens += input.numel();
   return loss;
 }
 
 void Engine::backward(const at::Tensor& loss) {
-  const auto timing = parts_->timers.time(monitor::Phase::backward);
+  const Parts::PhaseScope phase(*parts_, monitor::Phase::backward);
   parts_->loss_sum += loss.item<double>();
   parts_->reducer->start_backward(engine::reduction_of_backward(*parts_));
   ++parts_->backwards;

@@ -1,5 +1,6 @@
 #include <ATen/Context.h>
 #include <ATen/core/grad_mode.h>
+#include <fmt/format.h>
 
 #include "engine/parts.h"
 #include "lockstep/data.h"
@@ -21,10 +22,12 @@ at::Tensor run_forward(Engine::Parts& parts, const at::Tensor& input, const at::
   const size_t layers = parts.model.layers.size();
   for (size_t layer = 0; layer < layers; ++layer) {
     seed_layer(layer);
+    const TraceSpan span(parts.trace.get(), Trace::Lane::compute, "layer", fmt::format_int(layer).c_str());
     hidden = parts.calls->run(static_cast<int>(layer), /*then_backward=*/false,
                               [&] { return parts.model.layers[layer]->forward(hidden); });
   }
   seed_layer(layers);
+  const TraceSpan span(parts.trace.get(), Trace::Lane::compute, "head");
   return parts.calls
       ->run(static_cast<int>(layers), /*then_backward=*/records,
             [&] { return std::vector<at::Tensor>{parts.model.head->loss(hidden.front(), target)}; })

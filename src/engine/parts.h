@@ -10,6 +10,7 @@
 #include "lockstep/communicator.h"
 #include "lockstep/config.h"
 #include "lockstep/engine.h"
+#include "lockstep/trace.h"
 #include "lr/schedule.h"
 #include "monitor/timers.h"
 #include "optim/optimizer.h"
@@ -28,6 +29,7 @@ struct Engine::Parts {
   // Constant after construction.
   Config config{};
   Log log{};
+  std::shared_ptr<Trace> trace{};  ///< Null: none.
   uint64_t seed = 0;
   double gradient_scale = 1;  ///< Of a mean over ranks: their number, where gradients are summed.
   LayerStack model{};
@@ -59,6 +61,18 @@ struct Engine::Parts {
   int64_t step_tokens = 0;
   monitor::PhaseTimers timers{};
   std::optional<StepReport> last_report{};
+
+  /// Times a phase of the step, and puts it on the time line.
+  class [[nodiscard]] PhaseScope {
+   public:
+    PhaseScope(Parts& parts, monitor::Phase phase)
+        : timing_(parts.timers.time(phase)),
+          span_(parts.trace.get(), Trace::Lane::compute, monitor::phase_name(phase)) {}
+
+   private:
+    const monitor::PhaseTimers::Scope timing_;
+    const TraceSpan span_;
+  };
 };
 
 namespace engine {

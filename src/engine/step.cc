@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "engine/parts.h"
+#include "lockstep/error.h"
 #include "precision/clipping.h"
 
 namespace lockstep::engine {
@@ -19,6 +20,7 @@ struct StepRecord {
   int32_t backward_failed = 0;
   int32_t non_finite_rank = -1;
   int32_t non_finite_parameter = -1;
+  int32_t unused_parameter = -1;
   monitor::PhaseMilliseconds times{};
 };
 static_assert(std::is_trivially_copyable_v<StepRecord>);
@@ -42,6 +44,21 @@ void add_times(StepReport& report, const std::vector<StepRecord>& records) {
       report.max_times.*field = std::max(report.max_times.*field, record.times[phase]);
     }
   }
+}
+
+/// What is wrong where the config wants a gradient for every parameter; empty for nothing.
+std::string find_unused(const Engine::Parts& parts, const std::vector<StepRecord>& records) {
+  const int64_t stage = parts.config.zero_optimization.stage;
+  if (parts.config.zero_optimization.ignore_unused_parameters || stage < 1 || stage > 2) return {};
+  for (size_t rank = 0; rank < records.size(); ++rank) {
+    if (records[rank].unused_parameter < 0) continue;
+    const auto parameter = static_cast<size_t>(records[rank].unused_parameter);
+    return fmt::format(
+        "rank {}: no backward of step {} gave {} a gradient, so the step was skipped; with "
+        "zero_optimization.ignore_unused_parameters true it counts as zeros",
+        rank, parts.steps, parts.plan.table.parameters[parameter].name);
+  }
+  return {};
 }
 
 /// The first rank and tensor that is not finite, if any.
@@ -72,11 +89,12 @@ StepReport run_step(Engine::Parts& parts) {
   StepRecord mine{
       .loss_sum = parts.loss_sum, .tokens = parts.step_tokens, .backward_failed = parts.backward_failed ? 1 : 0};
   {
-    const auto timing = parts.timers.time(monitor::Phase::reduce);
+    const Engine::Parts::PhaseScope phase(parts, monitor::Phase::reduce);
     const zero::ReducedNorm norm = parts.reducer->finish();
     mine.squares = norm.squares;
     mine.non_finite_rank = norm.non_finite.rank;
     mine.non_finite_parameter = norm.non_finite.parameter;
+    mine.unused_parameter = parts.reducer->first_without_gradient();
   }
 
   // Check: every rank sees the same records, so all take the same way from here.  Times are the step's before this
@@ -94,12 +112,13 @@ StepReport run_step(Engine::Parts& parts) {
   report.loss = loss_sum / static_cast<double>(parts.plan.options.accumulation * parts.group->size());
   report.tokens = parts.tokens;
   const std::optional<precision::NonFinite> non_finite = find_non_finite(parts, records);
-  report.skipped = non_finite.has_value();
+  const std::string unused = find_unused(parts, records);
+  report.skipped = non_finite.has_value() || !unused.empty();
   report.grad_norm =
       report.skipped ? std::nan("") : std::sqrt(squares.rounded()) * parts.gradient_scale / report.loss_scale;
   report.lr = parts.schedule->at(parts.applied_steps - 1, parts.optimizer->groups().front().lr).lr;
 
-  const auto timing = parts.timers.time(monitor::Phase::step);
+  const Engine::Parts::PhaseScope phase(parts, monitor::Phase::step);
   if (!report.skipped) {
     // Clip and update in one pass over each slice.
     const double divisor = precision::gradient_divisor(report.grad_norm, parts.config.gradient_clipping,
@@ -126,7 +145,8 @@ StepReport run_step(Engine::Parts& parts) {
   parts.step_tokens = 0;
   parts.last_report = report;
   if (non_finite) parts.log.warning(parts.non_finite.skipped(*non_finite));
-  parts.scaler.update(report.skipped);
+  parts.scaler.update(non_finite.has_value());
+  if (!unused.empty()) throw ConfigError(unused);
   return report;
 }
 

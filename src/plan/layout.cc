@@ -22,15 +22,19 @@ std::vector<UnitLayout> make_unit_layouts(const ParameterTable& table, int world
   return layouts;
 }
 
-std::vector<Bucket> make_buckets(const std::vector<UnitLayout>& layouts, int world_size, int64_t bucket_numel) {
+std::vector<Bucket> make_buckets(const std::vector<UnitLayout>& layouts, int world_size, int64_t bucket_numel,
+                                 const std::vector<int>& sparse) {
   const int64_t limit = std::max(kBlockNumel, bucket_numel / world_size / kBlockNumel * kBlockNumel);
   std::vector<Bucket> buckets;
   for (auto unit = static_cast<int>(layouts.size()) - 1; unit >= 0; --unit) {
     const int64_t slice_numel = layouts[static_cast<size_t>(unit)].slice_numel;
     if (slice_numel == 0) continue;
-    if (buckets.empty() || buckets.back().slice_numel + slice_numel > limit) buckets.emplace_back();
+    const bool is_sparse = std::ranges::find(sparse, unit) != sparse.end();
+    const auto open_bucket = [&] { buckets.push_back({.sparse = is_sparse}); };
+    if (buckets.empty() || is_sparse || buckets.back().sparse || buckets.back().slice_numel + slice_numel > limit)
+      open_bucket();
     for (int64_t begin = 0; begin < slice_numel;) {
-      if (buckets.back().slice_numel >= limit) buckets.emplace_back();
+      if (buckets.back().slice_numel >= limit) open_bucket();
       Bucket& bucket = buckets.back();
       const int64_t numel = std::min(slice_numel - begin, limit - bucket.slice_numel);
       bucket.pieces.push_back({.unit = unit, .slice_begin = begin, .numel = numel, .bucket_begin = bucket.slice_numel});

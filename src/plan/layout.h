@@ -41,6 +41,7 @@ struct BucketPiece {
 struct Bucket {
   std::vector<BucketPiece> pieces{};
   int64_t slice_numel = 0;  ///< Per owner.
+  bool sparse = false;      ///< Mostly zeros: only what is not travels.
 
   bool operator==(const Bucket&) const = default;
 };
@@ -70,8 +71,9 @@ struct GatherGroup {
 std::vector<UnitLayout> make_unit_layouts(const ParameterTable& table, int world_size);
 
 /// Buckets in the order in which backward fills them: the last unit first.  Small units share a bucket of at most
-/// bucket_numel elements over all owners; a larger unit is cut.
-std::vector<Bucket> make_buckets(const std::vector<UnitLayout>& layouts, int world_size, int64_t bucket_numel);
+/// bucket_numel elements over all owners; a larger unit is cut.  Those of `sparse` have buckets of their own.
+std::vector<Bucket> make_buckets(const std::vector<UnitLayout>& layouts, int world_size, int64_t bucket_numel,
+                                 const std::vector<int>& sparse);
 
 /// Every trainable element exactly once, ordered by bucket, then owner.
 std::vector<Segment> make_segments(const ParameterTable& table, const std::vector<UnitLayout>& layouts,

@@ -11,9 +11,6 @@
 namespace lockstep::plan {
 namespace {
 
-/// Where parameters are sharded, small units are whole together: no more than the largest unit, or than this.
-constexpr int64_t kSmallUnitsNumel = 1'000'000;
-
 /// Units that are read at times of their own: by operators of an observed layer, or by more than one layer.
 std::vector<int> units_gathered_alone(const ParameterTable& table) {
   std::vector<int> alone;
@@ -22,6 +19,17 @@ std::vector<int> units_gathered_alone(const ParameterTable& table) {
     for (const int unit : layer.forward)
       if (layer.observed || ++readers[static_cast<size_t>(unit)] == 2) alone.push_back(unit);
   return alone;
+}
+
+/// Units of layers that look rows up: their gradients are zeros elsewhere.
+std::vector<int> units_looked_up(const ParameterTable& table) {
+  std::vector<int> units;
+  const std::vector<int> alone = units_gathered_alone(table);
+  for (const LayerUnits& layer : table.layers)
+    if (layer.backward.empty())
+      for (const int unit : layer.forward)
+        if (std::ranges::find(alone, unit) == alone.end()) units.push_back(unit);
+  return units;
 }
 
 std::vector<GatherGroup> gathers_of(const Plan& plan) {
@@ -40,7 +48,8 @@ Plan make_plan(ParameterTable table, const PlanOptions& options) {
   plan.options = options;
   plan.table = std::move(table);
   plan.layouts = make_unit_layouts(plan.table, options.world_size);
-  plan.buckets = make_buckets(plan.layouts, options.world_size, options.bucket_numel);
+  plan.buckets = make_buckets(plan.layouts, options.world_size, options.bucket_numel,
+                              options.sparse_gradients ? units_looked_up(plan.table) : std::vector<int>());
   plan.segments = make_segments(plan.table, plan.layouts, plan.buckets, options.world_size);
   plan.gathers = gathers_of(plan);
   plan.instructions = plain_schedule(options.accumulation);
@@ -71,6 +80,7 @@ uint64_t Plan::hash() const {
   }
   for (const Bucket& bucket : buckets) {
     mix(static_cast<uint64_t>(bucket.slice_numel));
+    mix(bucket.sparse ? 1 : 0);
     for (const BucketPiece& piece : bucket.pieces) {
       mix(static_cast<uint64_t>(piece.unit));
       mix(static_cast<uint64_t>(piece.slice_begin));

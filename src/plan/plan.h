@@ -20,6 +20,9 @@ struct Sharding {
   bool operator==(const Sharding&) const = default;
 };
 
+/// Where parameters are sharded, small units are whole together: no more elements than the largest unit, or than this.
+inline constexpr int64_t kSmallUnitsNumel = 1'000'000;
+
 /// What a plan is made from.
 struct PlanOptions {
   int world_size = 1;
@@ -27,10 +30,11 @@ struct PlanOptions {
   Sharding shard{};
   bool reduce_each_micro_batch = false;  ///< Else once a step, after the ranks' own sums.
   int64_t bucket_numel = 0;              ///< Elements over all owners; at least one block per owner is taken.
-  int64_t gather_numel = 0;      ///< Elements of weights gathered in one transfer; larger units go alone.
-  int64_t max_live_numel = 0;    ///< Elements of whole units at a time, where parameters are sharded.
-  int64_t wire_bytes = 4;        ///< Per gradient element on the wire.
-  int64_t optimizer_states = 2;  ///< fp32 values per parameter that the optimizer keeps.
+  int64_t gather_numel = 0;              ///< Elements of weights gathered in one transfer; larger units go alone.
+  int64_t max_live_numel = 0;            ///< Elements of whole units at a time, where parameters are sharded.
+  bool sparse_gradients = false;         ///< Of look-ups: units that a single layer reads, in its forward only.
+  int64_t wire_bytes = 4;                ///< Per gradient element on the wire.
+  int64_t optimizer_states = 2;          ///< fp32 values per parameter that the optimizer keeps.
 
   bool operator==(const PlanOptions&) const = default;
 };
@@ -58,8 +62,9 @@ struct Plan {
   /// Where parameters are sharded, before they are read; else after an update by slices; else empty.
   std::vector<GatherGroup> gathers{};
   std::vector<Instruction> instructions{};
-  MemoryPrediction memory{};        ///< Per rank.
-  int64_t sent_bytes_per_step = 0;  ///< Per rank: gradients, and weights where they are gathered.
+  MemoryPrediction memory{};  ///< Per rank.
+  int64_t sent_bytes_per_step =
+      0;  ///< Per rank: gradients, and weights where they are gathered; sparse ones as if dense.
 
   bool operator==(const Plan&) const = default;
   /// True where gradients need no buckets: one rank, one micro-batch; the update reads them where backward left them.

@@ -15,8 +15,8 @@ constexpr uint32_t kUnitTag = 0x10000;  // Plus the first unit's index; the redu
 
 }  // namespace
 
-GatheredUnits::GatheredUnits(Communicator& group, const plan::Plan& plan, GatherLimits limits)
-    : group_(group), plan_(plan), limits_(limits) {
+GatheredUnits::GatheredUnits(Communicator& group, const plan::Plan& plan, GatherOptions options)
+    : group_(group), plan_(plan), options_(options) {
   for (size_t unit = 0; unit < plan.layouts.size(); ++unit) {
     units_.push_back({.storage = UnitStorage(plan.layouts[unit].numel, plan.table.units[unit])});
     units_.back().slice = at::empty({plan.layouts[unit].slice_numel}, at::kFloat);
@@ -73,7 +73,7 @@ void GatheredUnits::prefetch(int unit) {
     gather->announced = true;
     return;
   }
-  if (ahead_numel_ + gather->numel > limits_.prefetch_numel || live_numel_ + gather->numel > limits_.max_live_numel)
+  if (ahead_numel_ + gather->numel > options_.prefetch_numel || live_numel_ + gather->numel > options_.max_live_numel)
     return;
   start(*gather);
 }
@@ -95,6 +95,7 @@ void GatheredUnits::keep_edit(int unit) {
 
 void GatheredUnits::start(Gather& gather) {
   gather.state = Gather::State::under_way;
+  gather.begin = options_.trace != nullptr ? Trace::now() : 0;
   live_numel_ += gather.numel;
   peak_numel_ = std::max(peak_numel_, live_numel_);
   ahead_numel_ += gather.numel;
@@ -119,7 +120,12 @@ void GatheredUnits::start(Gather& gather) {
 }
 
 void GatheredUnits::finish(Gather& gather) {
-  gather.transfer.wait();
+  const std::string& name = plan_.table.units[static_cast<size_t>(gather.planned.units.front())];
+  {
+    const TraceSpan span(options_.trace, Trace::Lane::compute, "wait for", name);
+    gather.transfer.wait();
+  }
+  if (options_.trace != nullptr) options_.trace->add(Trace::Lane::gather, name, gather.begin, Trace::now());
   gather.state = Gather::State::whole;
   ahead_numel_ -= gather.numel;
   int64_t at = 0;

@@ -5,14 +5,16 @@
 #include <vector>
 
 #include "lockstep/communicator.h"
+#include "lockstep/trace.h"
 #include "plan/plan.h"
 #include "zero/unit_storage.h"
 
 namespace lockstep::zero {
 
-struct GatherLimits {
+struct GatherOptions {
   int64_t prefetch_numel = 0;  ///< Elements under way ahead of their use.
   int64_t max_live_numel = 0;  ///< Elements whole at once, beyond which nothing is fetched ahead.
+  Trace* trace = nullptr;      ///< Takes gathers, and waits for them.
 };
 
 /// A model of which each rank holds its slice of every unit; whole units are leased.  The units of one of Plan::gathers
@@ -21,7 +23,7 @@ struct GatherLimits {
 class GatheredUnits {
  public:
   /// `group` and `plan` must outlive it.
-  GatheredUnits(Communicator& group, const plan::Plan& plan, GatherLimits limits);
+  GatheredUnits(Communicator& group, const plan::Plan& plan, GatherOptions options);
 
   /// The storage that unit's parameters view.
   [[nodiscard]] const UnitStorage& storage(int unit) const { return units_[static_cast<size_t>(unit)].storage; }
@@ -60,6 +62,7 @@ class GatheredUnits {
     bool announced = false;  ///< Stays whole after its last lease.
     at::Tensor buffer{};     ///< Of several units under way: [world_size, GatherGroup::slice_numel].
     Handle transfer{};
+    int64_t begin = 0;  ///< Trace::now() at its start.
   };
 
   /// Null for a unit that trains nothing.
@@ -71,7 +74,7 @@ class GatheredUnits {
 
   Communicator& group_;
   const plan::Plan& plan_;
-  const GatherLimits limits_;
+  const GatherOptions options_;
   std::deque<Unit> units_;
   std::deque<Gather> gathers_;
   int64_t live_numel_ = 0;

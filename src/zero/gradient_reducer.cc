@@ -11,6 +11,7 @@
 
 #include "base/check.h"
 #include "comm/reduction.h"
+#include "comm/sparse_mean.h"
 #include "kernels/sums.h"
 #include "zero/gradient_hooks.h"
 
@@ -27,6 +28,7 @@ GradientReducer::GradientReducer(Communicator& group, const plan::Plan& plan, st
                                  ReducerOptions options)
     : group_(group),
       wire_type_(options.wire_type),
+      trace_(options.trace),
       plan_(plan),
       leaves_(leaves),
       segments_of_parameter_(plan.table.parameters.size()),
@@ -34,7 +36,8 @@ GradientReducer::GradientReducer(Communicator& group, const plan::Plan& plan, st
       parameters_in_bucket_(plan.buckets.size()),
       on_ready_([this](int parameter) { gradient_ready(parameter); }),
       in_place_(plan.table.parameters.size()),
-      fired_(plan.table.parameters.size()) {
+      fired_(plan.table.parameters.size()),
+      used_(plan.table.parameters.size()) {
   for (size_t index = 0; index < plan.segments.size(); ++index) {
     const plan::Segment& segment = plan.segments[index];
     auto& of_parameter = segments_of_parameter_[static_cast<size_t>(segment.parameter)];
@@ -107,6 +110,7 @@ void GradientReducer::gradient_ready(int parameter) {
   const auto index = static_cast<size_t>(parameter);
   LOCKSTEP_CHECK(!fired_[index]);
   fired_[index] = true;
+  used_[index] = true;
   at::Tensor gradient = std::move(leaves_[index].mutable_grad());
   leaves_[index].mutable_grad() = at::Tensor();
   store(parameter, &gradient);
@@ -206,7 +210,14 @@ void GradientReducer::release() {
   rounds_ = 0;
   if (spare_slices_) slices_.clear();
   spare_slices_ = false;
+  std::fill(used_.begin(), used_.end(), false);
   for (at::Tensor& gradient : in_place_) gradient.reset();
+}
+
+int GradientReducer::first_without_gradient() const {
+  for (size_t index = 0; index < used_.size(); ++index)
+    if (leaves_[index].requires_grad() && !used_[index]) return static_cast<int>(index);
+  return -1;
 }
 
 const float* GradientReducer::gradient(const plan::Segment& segment) const {
@@ -226,6 +237,7 @@ at::Tensor GradientReducer::own_part(size_t bucket) const {
 
 void GradientReducer::reduce_bucket(int bucket) {
   const auto index = static_cast<size_t>(bucket);
+  const TraceSpan span(trace_, Trace::Lane::reduce, bucket_names_[index]);
   const bool last = reduce_ == Reduce::last_means;
   const at::Tensor own = own_part(index);
   // Where the means are summed over backwards, or outlive their bucket, they go to a slice of their own.
@@ -252,6 +264,12 @@ void GradientReducer::reduce_bucket(int bucket) {
 
 void GradientReducer::reduce_into(const at::Tensor& mean, size_t bucket, int* non_finite_rank) {
   const Message message{.tag = kReduceTag, .what = bucket_names_[bucket]};
+  if (plan_.buckets[bucket].sparse) {
+    comm::sparse_mean(group_, buckets_[bucket], wire_type_, message, non_finite_rank);
+    const at::Tensor own = own_part(bucket);
+    if (mean.const_data_ptr() != own.const_data_ptr()) mean.copy_(own);
+    return;
+  }
   const at::Tensor contributions = buckets_[bucket].to(wire_type_);  // The bucket itself where it travels in fp32.
   const at::Tensor on_wire =
       wire_type_ == at::kFloat ? mean : contributions.narrow(0, group_.rank() * mean.numel(), mean.numel());
@@ -260,6 +278,7 @@ void GradientReducer::reduce_into(const at::Tensor& mean, size_t bucket, int* no
 }
 
 void GradientReducer::gather_means(size_t bucket) {
+  if (plan_.buckets[bucket].sparse && !adds_means_) return;  // Every rank has them.
   const Message message{.tag = kGatherTag, .what = bucket_names_[bucket]};
   const at::Tensor own = own_part(bucket);
   if (wire_type_ == at::kFloat || adds_means_) {

@@ -14,13 +14,15 @@
 #include "base/mutex.h"
 #include "kernels/exact_sum.h"
 #include "lockstep/communicator.h"
+#include "lockstep/trace.h"
 #include "plan/plan.h"
 
 namespace lockstep::zero {
 
 struct ReducerOptions {
   at::ScalarType wire_type = at::kFloat;  ///< fp32, fp16 or bf16; sums are in fp32 whatever travels.
-  bool overlap = true;  ///< Reduce filled buckets on a thread of the reducer's own while backward goes on.
+  bool overlap = true;     ///< Reduce filled buckets on a thread of the reducer's own while backward goes on.
+  Trace* trace = nullptr;  ///< Takes the reductions.
 };
 
 /// What a backward's gradients become.
@@ -71,6 +73,9 @@ class GradientReducer {
   [[nodiscard]] bool holds_own_sums() const { return holds_own_sums_; }
   /// After the step's last backward, with Reduce::last_means: waits until every bucket is reduced.  Throws CommError.
   [[nodiscard]] ReducedNorm finish();
+  /// The first parameter that no backward of the step gave a gradient on this rank; -1 for none.  Frozen ones are not
+  /// expected to have one.
+  [[nodiscard]] int first_without_gradient() const;
   /// Drops what the step left behind; call after the update.
   void release();
 
@@ -96,6 +101,7 @@ class GradientReducer {
   // Constant after construction.
   Communicator& group_;
   const at::ScalarType wire_type_;
+  Trace* const trace_;
   const plan::Plan& plan_;
   const std::span<const at::Tensor> leaves_;
   std::vector<std::vector<int>> segments_of_parameter_;
@@ -108,6 +114,7 @@ class GradientReducer {
   std::vector<at::Tensor> buckets_;  ///< [world_size * slice_numel] each; a transient one is undefined until filled.
   std::vector<at::Tensor> in_place_;
   std::vector<bool> fired_;
+  std::vector<bool> used_;  ///< By any backward of the step.
   std::vector<int> waiting_for_;
   Reduce reduce_ = Reduce::none;  ///< Of the backward under way.
   bool holds_own_sums_ = false;   ///< Backwards of this step were not reduced yet.

@@ -18,9 +18,9 @@ constexpr uint32_t kWeightsTag = 3;
 }  // namespace
 
 ParameterStore::ParameterStore(const LayerStack& model, Communicator& group, const plan::Plan& plan,
-                               GatherLimits limits, uint64_t seed, const InitialValues& initial)
+                               GatherOptions options, uint64_t seed, const InitialValues& initial)
     : group_(group), plan_(plan), leaves_(plan.table.parameters.size()) {
-  if (plan.parameters_are_sharded()) units_ = std::make_unique<GatheredUnits>(group, plan, limits);
+  if (plan.parameters_are_sharded()) units_ = std::make_unique<GatheredUnits>(group, plan, options);
   for (const plan::UnitLayout& layout : plan.layouts)
     if (!sharded()) flats_.push_back(at::zeros({layout.numel}, at::kFloat));
   for (const auto& layer : model.layers) build_layer(*layer, seed, initial);

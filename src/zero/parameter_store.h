@@ -27,7 +27,7 @@ class ParameterStore {
  public:
   /// Builds `model` layer by layer; sharded, no more than one layer is whole at a time.  Values come from `initial`
   /// where it has them, else from (seed, name).  `group` and `plan` must outlive the store.
-  ParameterStore(const LayerStack& model, Communicator& group, const plan::Plan& plan, GatherLimits limits,
+  ParameterStore(const LayerStack& model, Communicator& group, const plan::Plan& plan, GatherOptions options,
                  uint64_t seed, const InitialValues& initial);
 
   /// The autograd leaves, in the table's order.

@@ -53,6 +53,12 @@ class TrainCommand : public testing::Test {
   std::string err_{};
 };
 
+TEST_F(TrainCommand, WritesATimeLine) {
+  ASSERT_EQ(train({"--steps", "2", "--no-save", "--trace", folder_ + "/trace.json"}), 0) << err_;
+  EXPECT_THAT(err_, HasSubstr("trace: " + folder_ + "/trace.json"));
+  EXPECT_THAT(text("trace.json"), HasSubstr(R"("name":"layer 0","pid":0)"));
+}
+
 TEST_F(TrainCommand, MonitorsGoOnWhereTheCheckpointStands) {
   ASSERT_EQ(train({"--steps", "3"}), 0) << err_;
   ASSERT_EQ(train({"--steps", "4", "--resume", "--no-save"}), 0) << err_;

@@ -33,7 +33,7 @@ class LayoutTest : public testing::TestWithParam<std::tuple<int, int64_t>> {
   const ParameterTable table_ = table_of({{57}, {1, 0, 64, 65}, {}, {1000, 3}, {5}});
   const int world_ = std::get<0>(GetParam());
   const std::vector<UnitLayout> layouts_ = make_unit_layouts(table_, world_);
-  const std::vector<Bucket> buckets_ = make_buckets(layouts_, world_, std::get<1>(GetParam()));
+  const std::vector<Bucket> buckets_ = make_buckets(layouts_, world_, std::get<1>(GetParam()), {});
   const std::vector<Segment> segments_ = make_segments(table_, layouts_, buckets_, world_);
 };
 
@@ -82,7 +82,7 @@ INSTANTIATE_TEST_SUITE_P(WorldsAndBuckets, LayoutTest,
 
 TEST(PlanTest, ASmallBucketLimitIsKept) {
   const auto layouts = make_unit_layouts(table_of({{100000}, {10}, {10}}), 2);
-  for (const Bucket& bucket : make_buckets(layouts, 2, 4096)) EXPECT_LE(bucket.slice_numel * 2, 4096);
+  for (const Bucket& bucket : make_buckets(layouts, 2, 4096, {})) EXPECT_LE(bucket.slice_numel * 2, 4096);
 }
 
 TEST(PlanTest, FrozenParametersAreNeitherReducedNorUpdated) {
@@ -144,6 +144,20 @@ TEST(PlanTest, WeightsAreGatheredForForwardAndForBackward) {
   table.layers[0].backward.clear();
   EXPECT_EQ(make_plan(table, sharded(1)).sent_bytes_per_step, (1920 + 2 * 1920 - 1024 - 128) / 2 * 4);
   EXPECT_EQ(make_plan(table, sharded(1)).memory.whole_units, (512 + 1024) * 4);
+}
+
+TEST(PlanTest, GradientsOfLookUpsMayHaveBucketsOfTheirOwn) {
+  ParameterTable table = layers_of({{128}, {256}, {512}, {64}});
+  table.layers[1].backward.clear();
+  PlanOptions options{.world_size = 2, .bucket_numel = 1 << 20, .sparse_gradients = true};
+  const auto sparse = [](const Plan& plan) {
+    std::vector<bool> flags;
+    for (const Bucket& bucket : plan.buckets) flags.push_back(bucket.sparse);
+    return flags;
+  };
+  EXPECT_EQ(sparse(make_plan(table, options)), (std::vector<bool>{false, true, false}));
+  table.layers[3].forward.push_back(1);  // Tied: another layer's gradient is dense.
+  EXPECT_EQ(sparse(make_plan(table, options)), (std::vector<bool>{false}));
 }
 
 TEST(PlanTest, AllBucketsOfAUnitAreOpenAtOnce) {
