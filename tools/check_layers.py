@@ -10,7 +10,8 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 # In dependency order: a folder includes only from itself and from folders before it.
 LAYERS = ["base", "config", "plan", "lr", "kernels", "comm", "tensor", "data", "model", "optim", "precision", "zero",
           "checkpoint", "monitor", "launch", "engine"]
-PUBLIC_HEADER_LAYER = {"error": "base", "log": "base", "trace": "base", "version": "base", "config": "config",
+PUBLIC_HEADER_LAYER = {"error": "base", "log": "base", "trace": "base", "version": "base", "export": "base",
+                       "config": "config",
                        "config_running": "config", "config_training": "config", "config_zero": "config",
                        "communicator": "comm", "data": "data", "layer": "model", "models": "model",
                        "launch": "launch", "engine": "engine", "lockstep": "engine"}
@@ -90,7 +91,7 @@ def read(folders: tuple[str, ...]) -> dict[str, str]:
 
 
 def main() -> int:
-    sources, tests = read(("include", "src", "cli")), read(("tests", "bench"))
+    sources, tests = read(("include", "src", "cli")), read(("tests", "bench", "examples"))
     problems = [problem for name, text in {**sources, **tests}.items() for problem in check_text(name, text)]
     for name, text in sources.items():
         if layer_of(name) in (None, "unknown"):

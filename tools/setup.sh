@@ -6,7 +6,7 @@ cd "$(dirname "$0")/.."
 
 packages=(
   g++ cmake ninja-build lld pkg-config ca-certificates python3 python3-pip
-  nlohmann-json3-dev libjsoncpp-dev libcli11-dev libfmt-dev
+  nlohmann-json3-dev libcli11-dev libfmt-dev
   libxxhash-dev libhwy-dev libgloo-dev libgtest-dev libgmock-dev libbenchmark-dev
   "$@" # further packages the caller needs, such as the demo's text
 )

@@ -9,11 +9,13 @@
 #include <string_view>
 #include <vector>
 
+#include "lockstep/export.h"
+
 namespace at {
 class Tensor;
 }
 
-namespace lockstep {
+namespace LOCKSTEP_API lockstep {
 
 /// A transfer under way.  Move-only; every handle must be waited for (its tensors must live until then).
 class [[nodiscard]] Handle {

@@ -1,9 +1,5 @@
 #pragma once
 
-#include <lockstep/config_running.h>
-#include <lockstep/config_training.h>
-#include <lockstep/config_zero.h>
-
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -11,7 +7,12 @@
 #include <string_view>
 #include <vector>
 
-namespace lockstep {
+#include "lockstep/config_running.h"
+#include "lockstep/config_training.h"
+#include "lockstep/config_zero.h"
+#include "lockstep/export.h"
+
+namespace LOCKSTEP_API lockstep {
 
 /// What a config file does not say itself.
 struct ParseOptions {

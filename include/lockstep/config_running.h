@@ -5,7 +5,9 @@
 #include <string>
 #include <vector>
 
-namespace lockstep {
+#include "lockstep/export.h"
+
+namespace LOCKSTEP_API lockstep {
 
 struct ActivationCheckpointingConfig {
   std::optional<bool> enabled{};  ///< Absent: as the model asks.

@@ -6,7 +6,9 @@
 #include <string>
 #include <vector>
 
-namespace lockstep {
+#include "lockstep/export.h"
+
+namespace LOCKSTEP_API lockstep {
 
 /// The blocks of a config, with the JSON's names and the defaults of absent keys.  What each key means is declared
 /// beside its range in the list that docs/config.md is made from; comments here say only what C++ adds.

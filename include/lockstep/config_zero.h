@@ -5,7 +5,9 @@
 #include <string>
 #include <vector>
 
-namespace lockstep {
+#include "lockstep/export.h"
+
+namespace LOCKSTEP_API lockstep {
 
 enum class OffloadDevice { none, cpu, nvme };
 

@@ -8,7 +8,9 @@
 #include <string>
 #include <vector>
 
-namespace lockstep {
+#include "lockstep/export.h"
+
+namespace LOCKSTEP_API lockstep {
 
 /// A sequence of token ids.  Thread-safe: reading changes nothing.
 class TokenSource {

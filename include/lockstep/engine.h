@@ -8,10 +8,11 @@
 #include <string>
 #include <vector>
 
+#include "lockstep/export.h"
 #include "lockstep/layer.h"
 #include "lockstep/log.h"
 
-namespace lockstep {
+namespace LOCKSTEP_API lockstep {
 
 struct Batch;
 struct Config;

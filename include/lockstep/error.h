@@ -5,7 +5,9 @@
 #include <string>
 #include <vector>
 
-namespace lockstep {
+#include "lockstep/export.h"
+
+namespace LOCKSTEP_API lockstep {
 
 /// Base of every error that Lockstep throws on purpose.  what() is one complete message: what went wrong, where,
 /// what was expected, what to do.  The library throws; it never prints, exits or aborts.

@@ -1,13 +1,15 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <optional>
 
 #include "lockstep/communicator.h"
+#include "lockstep/export.h"
 #include "lockstep/log.h"
 
-namespace lockstep {
+namespace LOCKSTEP_API lockstep {
 
 /// All processes of a run, and this one's place among them.
 struct World {
@@ -31,6 +33,11 @@ struct ConnectOptions {
 /// network. Returns when all ranks have come.  Ignores SIGPIPE from then on, unless the program handles it. Throws
 /// ConfigError naming the variables that are missing or wrong, CommError if ranks did not come in time.
 World connect(const ConnectOptions& options = {});
+
+/// Runs `body` as `size` ranks of this process, each on a thread of its own, and returns when all have returned.
+/// Rethrows what was thrown first; the other ranks' waits for that rank fail at once.  Throws ConfigError for a size
+/// below 1.
+void run_threads(int size, const std::function<void(const World&)>& body);
 
 }  // namespace launch
 }  // namespace lockstep

@@ -8,7 +8,9 @@
 #include <string>
 #include <vector>
 
-namespace lockstep {
+#include "lockstep/export.h"
+
+namespace LOCKSTEP_API lockstep {
 
 /// How a parameter gets its first values.  They depend on the run's seed and the parameter's name, on nothing else.
 struct Initialization {

@@ -5,7 +5,9 @@
 #include <string_view>
 #include <utility>
 
-namespace lockstep {
+#include "lockstep/export.h"
+
+namespace LOCKSTEP_API lockstep {
 
 enum class LogLevel { debug, info, warning, error, critical, off };
 

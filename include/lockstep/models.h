@@ -6,13 +6,15 @@
 #include <string>
 #include <vector>
 
+#include "lockstep/export.h"
 #include "lockstep/layer.h"
 
 namespace torch::nn {
 class Module;
 }
 
-namespace lockstep::models {
+namespace LOCKSTEP_API lockstep {
+namespace models {
 
 /// GPT-2 as Hugging Face defines it.  Weight names are its names: "transformer.h.0.attn.c_attn.weight".
 struct Gpt2Options {
@@ -79,4 +81,5 @@ struct ModuleOptions {
 /// evaluation as the engine goes.  Throws ConfigError.
 LayerStack wrap_module(std::shared_ptr<torch::nn::Module> module, ModuleLoss loss, const ModuleOptions& options = {});
 
-}  // namespace lockstep::models
+}  // namespace models
+}  // namespace lockstep

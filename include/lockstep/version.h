@@ -1,6 +1,8 @@
 #pragma once
 
-namespace lockstep {
+#include "lockstep/export.h"
+
+namespace LOCKSTEP_API lockstep {
 
 /// This library's version, "0.1.0".
 const char* version();

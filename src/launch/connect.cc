@@ -14,8 +14,6 @@
 namespace lockstep::launch {
 namespace {
 
-constexpr std::chrono::seconds kDefaultDeadline{1800};
-
 /// Where the launcher told nothing: counts the ranks that have this host's name.  Every rank takes part.
 void find_local_place(World& world, bool given) {
   std::array<char, 256> name{};

@@ -5,6 +5,9 @@
 
 namespace lockstep::launch {
 
+/// Of every wait for another rank, where nobody said otherwise.
+inline constexpr std::chrono::seconds kDefaultDeadline{1800};
+
 /// connect() for a place that is already known.
 World connect_as(const RankEnvironment& environment, const ConnectOptions& options);
 
