@@ -22,10 +22,12 @@ bench: build     ## the machine's roof, then a training step against it
 	@$(BUILD)/lockstep bench roof --quick
 	@$(BUILD)/lockstep bench train
 
-lint:            ## layers, includes, names, lengths, format
-	@bash tools/setup.sh clang-format
+lint:            ## layers, includes, names, lengths, format, each public header alone, its comments
+	@bash tools/setup.sh clang-format doxygen
 	@python3 tools/check_layers.py
 	@bash tools/check_format.sh
+	@mkdir -p build && doxygen docs/Doxyfile
+	@cmake --preset release >/dev/null && ninja -C $(BUILD) -j2 --quiet all_verify_interface_header_sets
 
 asan: setup      ## unit and rank tests under AddressSanitizer and UBSan
 	@cmake --preset asan >/dev/null && ninja -C build/asan -j2
