@@ -223,6 +223,7 @@ void add_zero_traffic(CLI::App& bench, int& exit_code) {
 
 void add_bench_command(CLI::App& app, int& exit_code) {
   CLI::App* bench = app.add_subcommand("bench", "Measures this host and this build");
+  bench->footer("Example: lockstep bench train --layers 12 --width 768 --heads 12 --micro 4");
   bench->require_subcommand(1);
   add_roof(*bench, exit_code);
   add_train(*bench, exit_code);

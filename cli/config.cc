@@ -93,6 +93,7 @@ int explain(const ConfigOptions& options) {
 
 void add_config_command(CLI::App& app, int& exit_code) {
   CLI::App* command = app.add_subcommand("config", "Checks, shows and explains a ds_config.json");
+  command->footer("Example: lockstep config check ds_config.json --world 8");
   command->require_subcommand(1);
   auto options = std::make_shared<ConfigOptions>();
   const auto add = [&](const char* name, const char* about, const char* example, int (*run)(const ConfigOptions&)) {
