@@ -4,8 +4,11 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 
-namespace lockstep {
+#include "lockstep/export.h"
+
+namespace LOCKSTEP_API lockstep {
 
 /// A time line of one rank: what each lane did, from when to when.  Recorded in memory; used from any thread.
 class Trace {
