@@ -1,6 +1,7 @@
 #include "kernels/reference.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 
 namespace lockstep::kernels::reference {
@@ -8,6 +9,35 @@ namespace {
 
 double unscaled(float gradient, float divisor, double decay, float value) {
   return static_cast<double>(gradient) / divisor + decay * value;
+}
+
+float float_of_bits(uint32_t bits) { return std::bit_cast<float>(bits); }
+
+float widened_fp16(uint16_t half) {
+  const uint32_t sign = static_cast<uint32_t>(half & 0x8000U) << 16;
+  const uint32_t exponent = half >> 10 & 0x1FU;
+  const uint32_t fraction = half & 0x3FFU;
+  if (exponent == 0) return std::copysign(static_cast<float>(fraction) * 0x1p-24F, float_of_bits(sign));
+  if (exponent == 31) return float_of_bits(sign | 0x7F800000U | (fraction != 0 ? 0x400000U : 0U) | fraction << 13);
+  return float_of_bits(sign | (exponent + 112) << 23 | fraction << 13);
+}
+
+uint16_t narrowed_fp16(float value) {
+  const auto sign = static_cast<uint16_t>(std::bit_cast<uint32_t>(value) >> 16 & 0x8000U);
+  const float size = std::fabs(value);
+  const auto with_sign = [sign](uint32_t rest) { return static_cast<uint16_t>(sign | rest); };
+  if (std::isnan(value)) return with_sign(0x7E00);
+  if (size >= 65520.0F) return with_sign(0x7C00);
+  // In steps of the least number; what reaches 1024 steps carries into the exponent by itself.
+  if (size < 0x1p-14F) return with_sign(static_cast<uint32_t>(std::nearbyint(size * 0x1p24F)));
+  const auto bits = std::bit_cast<uint32_t>(size);
+  return with_sign((bits + 0xFFFU + (bits >> 13 & 1U) - (112U << 23)) >> 13);
+}
+
+uint16_t narrowed_bf16(float value) {
+  const auto bits = std::bit_cast<uint32_t>(value);
+  if (std::isnan(value)) return 0x7FC0;
+  return static_cast<uint16_t>((bits + 0x7FFFU + (bits >> 16 & 1U)) >> 16);
 }
 
 }  // namespace
@@ -184,6 +214,15 @@ void cross_entropy(LogitsShape shape, float* logits, const int64_t* labels, floa
       row[c] = ignored ? 0 : static_cast<float>((probability - (c == labels[r] ? 1 : 0)) * scale);
     }
   }
+}
+
+void widen(HalfType type, const uint16_t* from, float* to, int64_t numel) {
+  for (int64_t i = 0; i < numel; ++i)
+    to[i] = type == HalfType::bf16 ? float_of_bits(static_cast<uint32_t>(from[i]) << 16) : widened_fp16(from[i]);
+}
+
+void narrow(HalfType type, const float* from, uint16_t* to, int64_t numel) {
+  for (int64_t i = 0; i < numel; ++i) to[i] = type == HalfType::bf16 ? narrowed_bf16(from[i]) : narrowed_fp16(from[i]);
 }
 
 }  // namespace lockstep::kernels::reference

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "kernels/adam.h"
+#include "kernels/casts.h"
 #include "kernels/cross_entropy.h"
 #include "kernels/gelu.h"
 #include "kernels/norm.h"
@@ -20,6 +21,10 @@ void rmsprop(const RmspropStep& step, const RmspropArrays& arrays, int64_t numel
 bool sum_mean(std::span<const float* const> contributions, int64_t numel, float* mean, std::span<uint8_t> non_finite);
 /// Equal bits to the kernel.
 bool add_squares(const float* values, int64_t numel, ExactSum& sum);
+
+/// Equal bits to the kernel, but for the payload of a NaN.
+void widen(HalfType type, const uint16_t* from, float* to, int64_t numel);
+void narrow(HalfType type, const float* from, uint16_t* to, int64_t numel);
 
 void gelu_forward(Matrix shape, const float* x, const float* bias, float* y, float* derivative);
 void gelu_backward(Matrix shape, const float* dy, const float* derivative, float* dx, float* bias_gradient);
