@@ -8,7 +8,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 # In dependency order: a folder includes only from itself and from folders before it.
-LAYERS = ["base", "config", "plan", "lr", "kernels", "comm", "tensor", "data", "model", "optim", "precision", "zero",
+LAYERS = ["base", "config", "plan", "lr", "kernels", "tensor", "comm", "data", "model", "optim", "precision", "zero",
           "checkpoint", "monitor", "launch", "engine"]
 PUBLIC_HEADER_LAYER = {"error": "base", "log": "base", "trace": "base", "version": "base", "export": "base",
                        "config": "config",

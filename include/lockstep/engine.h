@@ -122,6 +122,9 @@ class Engine {
   /// clipping: fp32, the parameter's shape, a copy.  Between the
   /// last backward of a step and step(); ConfigError at any other time, or for a frozen parameter.
   [[nodiscard]] at::Tensor gradient(const std::string& name);
+  /// A parameter's values as the update has them, fp32 master weights where there are: fp32, the parameter's shape, a
+  /// copy.  Collective.  ConfigError for a frozen parameter.
+  [[nodiscard]] at::Tensor weight(const std::string& name);
   /// The L2 norms of all gradients, in the parameters' order; exact sums, rounded once.  As gradient().
   [[nodiscard]] std::vector<NamedNorm> gradient_norms();
   /// One of the optimizer's states, by LibTorch's name ("exp_avg", "exp_avg_sq", "momentum_buffer", ...): fp32, the

@@ -1,13 +1,13 @@
 #include "comm/reduction.h"
 
 #include <ATen/core/Tensor.h>
-#include <ATen/core/grad_mode.h>
-
+#include <algorithm>
 #include <cstring>
 #include <vector>
 
 #include "base/check.h"
 #include "kernels/sums.h"
+#include "tensor/elements.h"
 
 namespace lockstep::comm {
 namespace {
@@ -62,22 +62,47 @@ class ReduceScatterMean final : public Handle::Pending {
 
   void sum() {
     if (mean_.numel() == 0) return;
-    const at::NoGradGuard no_grad;
-    std::vector<at::Tensor> contributions;
-    std::vector<const float*> values;
-    for (int peer = 0; peer < size_; ++peer) {
-      // A 16-bit contribution widens exactly; an fp32 one is used where it lies.
-      contributions.push_back((peer == rank_ ? own_ : received_.select(0, row(peer))).to(at::kFloat));
-      values.push_back(contributions.back().const_data_ptr<float>());
-    }
-    const bool in_fp32 = mean_.scalar_type() == at::kFloat;
-    at::Tensor mean = in_fp32 ? mean_ : mean_.new_empty(mean_.sizes(), at::TensorOptions().dtype(at::kFloat));
     std::vector<uint8_t> non_finite(static_cast<size_t>(size_), 0);
-    kernels::sum_mean(values, mean.numel(), mean.mutable_data_ptr<float>(), non_finite);
-    if (!in_fp32) mean_.copy_(mean);
+    if (mean_.scalar_type() == at::kFloat)
+      sum_in_place(non_finite);
+    else
+      sum_widened(non_finite);
     if (non_finite_rank_ == nullptr) return;
     for (int peer = size_ - 1; peer >= 0; --peer)
       if (non_finite[static_cast<size_t>(peer)] != 0) *non_finite_rank_ = peer;
+  }
+
+  [[nodiscard]] const at::Tensor& contribution(int peer, at::Tensor& row_of_peer) const {
+    if (peer == rank_) return own_;
+    row_of_peer = received_.select(0, row(peer));
+    return row_of_peer;
+  }
+
+  void sum_in_place(std::vector<uint8_t>& non_finite) const {
+    std::vector<const float*> values;
+    at::Tensor of_peer;
+    for (int peer = 0; peer < size_; ++peer)
+      values.push_back(contribution(peer, of_peer).const_data_ptr<float>());
+    kernels::sum_mean(values, mean_.numel(), mean_.mutable_data_ptr<float>(), non_finite);
+  }
+
+  /// 16-bit contributions widen exactly; a stretch at a time, which stays in the cache.
+  void sum_widened(std::vector<uint8_t>& non_finite) const {
+    constexpr int64_t kStretch = 2048;
+    std::vector<tensor::Elements> from;
+    at::Tensor of_peer;
+    for (int peer = 0; peer < size_; ++peer) from.push_back(tensor::elements_of(contribution(peer, of_peer)));
+    const tensor::MutableElements to = tensor::mutable_elements_of(mean_);
+    std::vector<std::vector<float>> scratch(static_cast<size_t>(size_));
+    std::vector<float> mean(kStretch);
+    std::vector<const float*> values(static_cast<size_t>(size_));
+    for (int64_t begin = 0; begin < mean_.numel(); begin += kStretch) {
+      const int64_t numel = std::min(kStretch, mean_.numel() - begin);
+      for (size_t peer = 0; peer < from.size(); ++peer)
+        values[peer] = tensor::widened(from[peer].from(begin), numel, scratch[peer]);
+      kernels::sum_mean(values, numel, mean.data(), non_finite);
+      tensor::convert({mean.data(), at::kFloat}, to.from(begin), numel);
+    }
   }
 
   const int rank_;

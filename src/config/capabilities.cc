@@ -23,12 +23,8 @@ bool is_optimizer(const Config& c, const char* types) { return holds_word(types,
 const std::vector<Capability>& capabilities() {
   static const std::vector<Capability> kRows{
       // Precision.
-      {"fp16.enabled", "fp16 training", kFalse, [](const Config& c) { return c.fp16.enabled; }},
-      {"bf16.enabled", "bf16 training", kFalse, [](const Config& c) { return c.bf16.enabled; }},
       {"torch_autocast.enabled", "autocast", kFalse, [](const Config& c) { return c.torch_autocast.enabled; }},
       {"amp.enabled", "automatic mixed precision", kFalse, [](const Config& c) { return c.amp.enabled; }},
-      {"data_types.grad_accum_dtype", "accumulation in another type than fp32", "write \"fp32\"",
-       [](const Config& c) { return c.data_types.grad_accum_dtype.value_or(DataType::fp32) != DataType::fp32; }},
       {"data_types.buffer_dtype", "casting buffers", "write \"fp32\"",
        [](const Config& c) { return c.data_types.buffer_dtype.value_or(DataType::fp32) != DataType::fp32; }},
       // ZeRO.

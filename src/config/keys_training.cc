@@ -196,7 +196,8 @@ void declare_precision(KeyList& list, Config& c) {
 
   list.open("data_types", "Types of buffers beside the precision mode.");
   list("grad_accum_dtype", c.data_types.grad_accum_dtype,
-       {.meaning = "Type in which gradients are accumulated over micro-batches; absent: fp32."});
+       {.meaning = "Type in which gradients are accumulated over micro-batches; absent: fp32.",
+        .inert = "sums of several gradients are always in fp32, and a single one stays in the type it travels in"});
   list("param_dtype", c.data_types.param_dtype,
        {.meaning = "Type the parameters are cast to; must agree with the precision mode."});
   list("buffer_dtype", c.data_types.buffer_dtype, {.meaning = "Type the buffers are cast to; absent: as they are."});

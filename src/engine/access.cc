@@ -9,6 +9,7 @@
 #include "comm/reduction.h"
 #include "engine/parts.h"
 #include "lockstep/error.h"
+#include "tensor/elements.h"
 #include "zero/parameter_table.h"
 
 namespace lockstep {
@@ -34,9 +35,9 @@ int trained_index_of(const Engine::Parts& parts, const std::string& name) {
   return index;
 }
 
-/// A parameter from what its owners hold: piece_of(segment) is only asked for own segments.
+/// A parameter in fp32 from what its owners hold: piece_of(segment) is only asked for own segments.
 at::Tensor collect(const Engine::Parts& parts, int parameter,
-                   const std::function<const float*(const plan::Segment&)>& piece_of) {
+                   const std::function<tensor::Elements(const plan::Segment&)>& piece_of) {
   const plan::Plan& plan = parts.plan;
   const int world = parts.group->size();
   std::vector<int64_t> held(static_cast<size_t>(world));
@@ -54,7 +55,7 @@ at::Tensor collect(const Engine::Parts& parts, int parameter,
     }
   };
   for_each(parts.group->rank(), [&](const plan::Segment& segment, float* at) {
-    std::memcpy(at, piece_of(segment), static_cast<size_t>(segment.numel) * sizeof(float));
+    tensor::convert(piece_of(segment), {at, at::kFloat}, segment.numel);
   });
   const auto& about = plan.table.parameters[static_cast<size_t>(parameter)];
   comm::start_all_gather(*parts.group, pieces.select(0, parts.group->rank()), pieces.view({-1}),
@@ -102,6 +103,12 @@ at::Tensor Engine::gradient(const std::string& name) {
   return scale == 1 ? whole : whole.div_(scale);
 }
 
+at::Tensor Engine::weight(const std::string& name) {
+  return collect(*parts_, trained_index_of(*parts_, name), [&](const plan::Segment& segment) {
+    return tensor::elements_of(parts_->parameters->values(segment));
+  });
+}
+
 std::vector<NamedNorm> Engine::gradient_norms() {
   const double scale = finish_gradients(*parts_, "gradients' norms");
   const std::vector<double> norms = zero::parameter_norms(
@@ -121,7 +128,7 @@ at::Tensor Engine::optimizer_state(const std::string& name, const std::string& s
     throw ConfigError(fmt::format("the optimizer has no state {}; it has: {}", state, fmt::join(states, ", ")));
   const auto index = static_cast<int>(found - states.begin());
   return collect(*parts_, parameter, [&](const plan::Segment& segment) {
-    return parts_->optimizer->state(segment, index).const_data_ptr<float>();
+    return tensor::elements_of(parts_->optimizer->state(segment, index));
   });
 }
 

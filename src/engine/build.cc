@@ -1,6 +1,8 @@
 // From values to objects: the only file that reads Config for the components.
 #include <fmt/format.h>
 
+#include <cmath>
+
 #include "base/check.h"
 #include "comm/agreement.h"
 #include "engine/parts.h"
@@ -14,7 +16,6 @@
 namespace lockstep {
 namespace {
 
-constexpr int64_t kWeightBytes = 4;
 constexpr int64_t kDefaultBucketBytes = 4 * 1000 * 1000;  // On the wire; measured for a CPU over Gloo.
 
 optim::OptimizerOptions optimizer_options(const OptimizerConfig& config) {
@@ -31,15 +32,22 @@ optim::OptimizerOptions optimizer_options(const OptimizerConfig& config) {
           .centered = params.centered};
 }
 
-at::ScalarType wire_type(const Config& config) {
-  switch (config.communication_data_type.value_or(DataType::fp32)) {
-    case DataType::fp16:
-      return at::kHalf;
-    case DataType::bf16:
-      return at::kBFloat16;
-    default:
-      return at::kFloat;
-  }
+/// Of weights, activations and the gradients that backward leaves.
+DataType weight_type(const Config& config) {
+  if (config.fp16.enabled) return DataType::fp16;
+  return config.bf16.enabled ? DataType::bf16 : DataType::fp32;
+}
+
+precision::LossScalerOptions scaler_options(const Config& config) {
+  const Fp16Config& fp16 = config.fp16;
+  if (!fp16.enabled) return {};
+  const bool dynamic = fp16.loss_scale == 0;
+  return {.dynamic = dynamic,
+          .scale = dynamic ? std::ldexp(1.0, static_cast<int>(fp16.initial_scale_power)) : fp16.loss_scale,
+          .window = fp16.loss_scale_window,
+          .hysteresis = fp16.hysteresis,
+          .consecutive_hysteresis = fp16.consecutive_hysteresis,
+          .min_scale = fp16.min_loss_scale};
 }
 
 lr::Warmup warmup_type(SchedulerParams::WarmupType type) {
@@ -118,10 +126,12 @@ zero::InitialValues initial_values(const std::string& weights_folder, const Laye
 
 plan::Plan engine::plan_for(const LayerStack& model, const Config& config, int world_size) {
   const auto rule = optim::make_optimizer(config.optimizer.type, optimizer_options(config.optimizer));
-  const auto wire_bytes = static_cast<int64_t>(c10::elementSize(wire_type(config)));
-  const int64_t bucket_numel = config.zero_optimization.reduce_bucket_size.value_or(kDefaultBucketBytes / wire_bytes);
+  const DataType weights = weight_type(config);
+  const DataType wire = config.communication_data_type.value_or(weights);
+  const int64_t bucket_numel =
+      config.zero_optimization.reduce_bucket_size.value_or(kDefaultBucketBytes / plan::bytes_of(wire));
   const int64_t gather_numel =
-      config.zero_optimization.allgather_bucket_size.value_or(kDefaultBucketBytes / kWeightBytes);
+      config.zero_optimization.allgather_bucket_size.value_or(kDefaultBucketBytes / plan::bytes_of(weights));
   return plan::make_plan(zero::make_parameter_table(model, config.lockstep.no_decay),
                          {.world_size = world_size,
                           .accumulation = config.gradient_accumulation_steps,
@@ -131,7 +141,8 @@ plan::Plan engine::plan_for(const LayerStack& model, const Config& config, int w
                           .gather_numel = gather_numel,
                           .max_live_numel = config.zero_optimization.stage3_max_live_parameters,
                           .sparse_gradients = config.sparse_gradients,
-                          .wire_bytes = wire_bytes,
+                          .weight_type = weights,
+                          .wire_type = wire,
                           .optimizer_states = static_cast<int64_t>(rule->state_names().size())});
 }
 
@@ -153,10 +164,11 @@ Engine initialize(const LayerStack& model, const Config& config, const World& wo
       .model = model,
       .group = world.communicator,
       .plan = engine::plan_for(model, config, world.communicator->size()),
-      .scaler = precision::LossScaler({}),
+      .scaler = precision::LossScaler(scaler_options(config)),
       .non_finite = precision::NonFinitePolicy(config.lockstep.max_skipped_steps),
   });
   Engine::Parts& p = *parts;
+  if (config.fp16.enabled && config.fp16.auto_cast) p.input_type = at::kHalf;
   if (config.gradient_allreduce_op == Config::ReduceOp::sum) p.gradient_scale = p.group->size();
   comm::verify_agreement(*p.group, p.plan.hash(), "the plan (model, config and world size)");
 
@@ -176,8 +188,7 @@ Engine initialize(const LayerStack& model, const Config& config, const World& wo
       std::make_unique<zero::ShardedOptimizer>(*p.rule, p.plan, *p.parameters, p.group->rank(), std::move(groups));
   p.reducer = std::make_unique<zero::GradientReducer>(
       *p.group, p.plan, p.parameters->leaves(),
-      zero::ReducerOptions{.wire_type = wire_type(config),
-                           .overlap = config.zero_optimization.overlap_comm.value_or(true),
+      zero::ReducerOptions{.overlap = config.zero_optimization.overlap_comm.value_or(true),
                            .trace = options.trace.get()});
   return Engine(std::move(parts));
 }

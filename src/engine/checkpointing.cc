@@ -130,6 +130,7 @@ void Engine::save_checkpoint(const std::string& directory, const std::string& ta
                                   .tag = tag.empty() ? default_tag(parts.config, parts.steps) : tag,
                                   .state = training_state(parts)};
   for_each_piece(parts, /*all=*/false, [&request](const std::string& state, Piece piece) {
+    piece.values = piece.values.to(at::kFloat);  // Itself, but for 16-bit weights without masters.
     (state.empty() ? request.weights : request.optimizer_states[state]).push_back(std::move(piece));
   });
   if (!parts.model.description.empty()) request.extra_files["config.json"] = parts.model.description;
@@ -151,10 +152,13 @@ void Engine::load_checkpoint(const std::string& directory, const std::string& ta
   parts.calls->finish_backward();  // No unit stays whole with the values from before.
   checkpoint::run_together(*parts.group, [&] {
     for_each_piece(parts, /*all=*/true, [&reader](const std::string& name, const Piece& piece) {
+      const at::Tensor values = piece.values.to(at::kFloat);
       reader->read(piece.parameter, name, piece.offset,
-                   {piece.values.mutable_data_ptr<float>(), static_cast<size_t>(piece.values.numel())});
+                   {values.mutable_data_ptr<float>(), static_cast<size_t>(values.numel())});
+      if (!values.is_same(piece.values)) piece.values.copy_(values);
     });
   });
+  parts.parameters->round_masters();
   parts.parameters->gather_updated();
   parts.steps = state.steps;
   parts.applied_steps = state.applied_steps;
@@ -170,17 +174,12 @@ void Engine::export_weights(const std::string& directory) {
   const Parts& parts = *parts_;
   const auto& table = parts.plan.table;
   std::vector<tensor::NamedTensor> weights;
-  // A unit at a time is whole; only rank 0 keeps a copy.
-  for (size_t unit = 0; unit < table.units.size(); ++unit) {
-    parts.parameters->acquire_unit(static_cast<int>(unit));
-    if (unit + 1 < table.units.size()) parts.parameters->prefetch_unit(static_cast<int>(unit) + 1);
-    for (size_t index = 0; index < table.parameters.size(); ++index) {
-      if (table.parameters[index].unit != static_cast<int>(unit) || parts.group->rank() != 0) continue;
-      const at::Tensor values = parts.parameters->leaves()[index].detach();
-      weights.push_back(
-          {.name = table.parameters[index].name, .values = parts.parameters->sharded() ? values.clone() : values});
-    }
-    parts.parameters->release_unit(static_cast<int>(unit));
+  // One at a time is whole; only rank 0 keeps it.
+  for (size_t index = 0; index < table.parameters.size(); ++index) {
+    const plan::Parameter& parameter = table.parameters[index];
+    const at::Tensor values =
+        parameter.requires_grad ? weight(parameter.name) : parts.parameters->leaves()[index].detach().to(at::kFloat);
+    if (parts.group->rank() == 0) weights.push_back({.name = parameter.name, .values = values});
   }
   if (parts.group->rank() == 0) model::save_weights(directory, parts.model.description, weights);
   parts.group->barrier("the export of the weights");

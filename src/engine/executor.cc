@@ -18,7 +18,7 @@ at::Tensor run_forward(Engine::Parts& parts, const at::Tensor& input, const at::
                                         .call = call}));
   };
   const bool records = at::GradMode::is_enabled();
-  std::vector<at::Tensor> hidden{input};
+  std::vector<at::Tensor> hidden{parts.input_type && input.is_floating_point() ? input.to(*parts.input_type) : input};
   const size_t layers = parts.model.layers.size();
   for (size_t layer = 0; layer < layers; ++layer) {
     seed_layer(layer);
@@ -30,7 +30,7 @@ at::Tensor run_forward(Engine::Parts& parts, const at::Tensor& input, const at::
   const TraceSpan span(parts.trace.get(), Trace::Lane::compute, "head");
   return parts.calls
       ->run(static_cast<int>(layers), /*then_backward=*/records,
-            [&] { return std::vector<at::Tensor>{parts.model.head->loss(hidden.front(), target)}; })
+            [&] { return std::vector<at::Tensor>{parts.model.head->loss(hidden.front(), target).to(at::kFloat)}; })
       .front();
 }
 

@@ -32,6 +32,7 @@ struct Engine::Parts {
   std::shared_ptr<Trace> trace{};  ///< Null: none.
   uint64_t seed = 0;
   double gradient_scale = 1;  ///< Of a mean over ranks: their number, where gradients are summed.
+  std::optional<at::ScalarType> input_type{};  ///< To which floating inputs are cast.
   LayerStack model{};
   std::shared_ptr<Communicator> group{};
   plan::Plan plan{};

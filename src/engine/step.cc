@@ -75,6 +75,7 @@ std::optional<precision::NonFinite> find_non_finite(const Engine::Parts& parts,
     const auto parameter = static_cast<size_t>(record.non_finite_parameter);
     return precision::NonFinite{.step = parts.steps,
                                 .rank = record.non_finite_rank,
+                                .overflow = true,
                                 .tensor = fmt::format("gradient of {}", parts.plan.table.parameters[parameter].name)};
   }
   return std::nullopt;
@@ -137,6 +138,7 @@ StepReport run_step(Engine::Parts& parts) {
     for (zero::ParameterGroup& group : parts.optimizer->groups()) ++group.applied_steps;
     ++parts.applied_steps;  // The schedule's position.
     parts.non_finite.applied();
+    parts.scaler.applied();
   }
   parts.reducer->release();
   parts.micro_batch = 0;
@@ -144,8 +146,9 @@ StepReport run_step(Engine::Parts& parts) {
   parts.backward_failed = false;
   parts.step_tokens = 0;
   parts.last_report = report;
-  if (non_finite) parts.log.warning(parts.non_finite.skipped(*non_finite));
-  parts.scaler.update(non_finite.has_value());
+  if (non_finite)
+    parts.log.warning(non_finite->overflow && parts.scaler.is_dynamic() ? parts.scaler.overflowed(*non_finite)
+                                                                        : parts.non_finite.skipped(*non_finite));
   if (!unused.empty()) throw ConfigError(unused);
   return report;
 }

@@ -62,8 +62,13 @@ class ModuleLayer final : public LossLayer {
   std::vector<ParameterSpec> describe() const override { return specs_; }
 
   bool is_observed() const override { return true; }
-  // The module holds the leaves itself: nothing to keep.
-  void build(std::span<const at::Tensor> parameters) override { LOCKSTEP_CHECK_EQ(parameters.size(), specs_.size()); }
+  // The module holds the leaves itself: nothing to keep.  Its buffers go with their type.
+  void build(std::span<const at::Tensor> parameters) override {
+    LOCKSTEP_CHECK_EQ(parameters.size(), specs_.size());
+    const at::ScalarType type = parameters.front().scalar_type();
+    for (at::Tensor& buffer : module_->buffers())
+      if (buffer.is_floating_point() && buffer.scalar_type() != type) buffer.set_data(buffer.to(type));
+  }
 
   at::Tensor loss(const at::Tensor& hidden, const at::Tensor& labels) override {
     if (module_->is_training() != *training_) module_->train(*training_);

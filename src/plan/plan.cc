@@ -68,7 +68,8 @@ uint64_t Plan::hash() const {
   };
   mix(static_cast<uint64_t>(options.world_size));
   mix(static_cast<uint64_t>(options.accumulation));
-  mix(static_cast<uint64_t>(options.wire_bytes));
+  mix(static_cast<uint64_t>(options.weight_type));
+  mix(static_cast<uint64_t>(options.wire_type));
   for (const bool flag :
        {options.shard.optimizer, options.shard.gradients, options.shard.parameters, reduces_each_micro_batch()})
     mix(flag ? 1 : 0);
@@ -102,6 +103,7 @@ std::string to_text(const Plan& plan) {
   line("buckets", format_count(static_cast<int64_t>(plan.buckets.size())));
   text += "\nper rank\n";
   line("  parameters", format_bytes(plan.memory.parameters));
+  if (plan.keeps_masters()) line("  master weights", format_bytes(plan.memory.master_weights));
   if (plan.memory.whole_units > 0) line("  whole units", format_bytes(plan.memory.whole_units));
   line("  gradients", format_bytes(plan.memory.gradients));
   line("  reduction buffers", format_bytes(plan.memory.reduction_buffers));
@@ -127,9 +129,10 @@ std::string to_json_text(const Plan& plan) {
   json["accumulation"] = plan.options.accumulation;
   json["hash"] = fmt::format("{:016x}", plan.hash());
   json["bytes_per_rank"] = {
-      {"parameters", plan.memory.parameters}, {"whole_units", plan.memory.whole_units},
-      {"gradients", plan.memory.gradients},   {"reduction_buffers", plan.memory.reduction_buffers},
-      {"optimizer", plan.memory.optimizer},   {"total", plan.memory.total()}};
+      {"parameters", plan.memory.parameters},   {"master_weights", plan.memory.master_weights},
+      {"whole_units", plan.memory.whole_units}, {"gradients", plan.memory.gradients},
+      {"optimizer", plan.memory.optimizer},     {"reduction_buffers", plan.memory.reduction_buffers},
+      {"total", plan.memory.total()}};
   json["sent_bytes_per_step"] = plan.sent_bytes_per_step;
   for (size_t unit = 0; unit < plan.layouts.size(); ++unit)
     json["units"].push_back({{"name", plan.table.units[unit]},

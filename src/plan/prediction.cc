@@ -110,31 +110,34 @@ int64_t open_bucket_numel(const Plan& plan) {
 
 MemoryPrediction predict_memory(const Plan& plan) {
   MemoryPrediction memory;
-  const auto held = [&](int64_t bytes, bool sharded) { return sharded ? bytes / plan.options.world_size : bytes; };
-  int64_t trained = 0;
-  for (const UnitLayout& layout : plan.layouts) trained += layout.numel * kFloatBytes;
+  const int64_t world = plan.options.world_size;
+  const int64_t weight_bytes = bytes_of(plan.options.weight_type);
+  const auto held = [&](int64_t bytes, bool sharded) { return sharded ? bytes / world : bytes; };
+  int64_t trained = 0;  // Elements, as the other counts.
+  for (const UnitLayout& layout : plan.layouts) trained += layout.numel;
   int64_t gradients = 0;
-  for (const Parameter& parameter : plan.table.parameters) {
-    if (parameter.requires_grad)
-      gradients += parameter.numel * kFloatBytes;
-    else
-      memory.parameters += base::round_up(parameter.numel, kBlockNumel) * kFloatBytes;
-  }
-  memory.parameters += held(trained, plan.options.shard.parameters);
-  if (plan.parameters_are_sharded()) memory.whole_units = whole_numel(plan) * kFloatBytes;
-  memory.optimizer = held(trained * plan.options.optimizer_states, plan.options.shard.optimizer);
+  int64_t frozen = 0;
+  for (const Parameter& parameter : plan.table.parameters)
+    (parameter.requires_grad ? gradients : frozen) +=
+        parameter.requires_grad ? parameter.numel : base::round_up(parameter.numel, kBlockNumel);
+  memory.parameters = held(trained * weight_bytes, plan.options.shard.parameters) + frozen * weight_bytes;
+  if (plan.keeps_masters()) memory.master_weights = held(trained * kFloatBytes, plan.options.shard.optimizer);
+  if (plan.parameters_are_sharded()) memory.whole_units = whole_numel(plan) * weight_bytes;
+  memory.optimizer = held(trained * kFloatBytes * plan.options.optimizer_states, plan.options.shard.optimizer);
   if (plan.gradients_stay_in_place()) {
-    memory.gradients = gradients;
+    memory.gradients = gradients * weight_bytes;
     return memory;
   }
   // The bucket that is reduced also takes what the other ranks send of the own slice, and its copy for the wire.
   int64_t largest = 0;
   for (const Bucket& bucket : plan.buckets) largest = std::max(largest, bucket.slice_numel);
-  const int64_t copies = plan.options.wire_bytes == kFloatBytes ? 0 : plan.options.world_size;
-  const int64_t transfer = largest * (plan.options.world_size - 1 + copies) * plan.options.wire_bytes;
+  const int64_t copies = plan.bucket_type() == plan.options.wire_type ? 0 : world;
+  const int64_t transfer = largest * (world - 1 + copies) * bytes_of(plan.options.wire_type);
   const bool transient = plan.buckets_are_transient();
-  memory.reduction_buffers = (transient ? open_bucket_numel(plan) * kFloatBytes : trained) + transfer;
-  if (transient || plan.reduces_each_micro_batch()) memory.gradients = held(trained, true);
+  memory.reduction_buffers =
+      (transient ? open_bucket_numel(plan) : trained) * bytes_of(plan.bucket_type()) + transfer;
+  if (transient || plan.reduces_each_micro_batch())
+    memory.gradients = held(trained * bytes_of(plan.slice_type()), true);
   return memory;
 }
 
@@ -144,14 +147,16 @@ int64_t predict_sent_bytes(const Plan& plan) {
   for (const Bucket& bucket : plan.buckets) slices += bucket.slice_numel;
   const int64_t transfer = slices * (plan.options.world_size - 1);
   const int64_t reductions = plan.reduces_each_micro_batch() ? plan.options.accumulation : 1;
-  const int64_t reduced = reductions * transfer * plan.options.wire_bytes;
+  const int64_t wire_bytes = bytes_of(plan.options.wire_type);
+  const int64_t weight_bytes = bytes_of(plan.options.weight_type);
+  const int64_t reduced = reductions * transfer * wire_bytes;
   if (plan.parameters_are_sharded()) {
     const int64_t gathered = gathered_numel(plan) / plan.options.world_size * (plan.options.world_size - 1);
-    return reduced + plan.options.accumulation * gathered * kFloatBytes;
+    return reduced + plan.options.accumulation * gathered * weight_bytes;
   }
   if (!plan.options.shard.optimizer)
-    return reduced + transfer * (plan.reduces_each_micro_batch() ? kFloatBytes : plan.options.wire_bytes);
-  return reduced + transfer * kFloatBytes;
+    return reduced + transfer * (plan.reduces_each_micro_batch() ? kFloatBytes : wire_bytes);
+  return reduced + transfer * weight_bytes;
 }
 
 }  // namespace lockstep::plan

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/check.h"
 #include "lockstep/error.h"
 
 namespace lockstep::precision {
@@ -29,30 +30,34 @@ LossScaler::LossScaler(const LossScalerOptions& options)
   if (!problems.empty()) throw ConfigError(std::move(problems));
 }
 
-void LossScaler::update(bool overflow) {
+void LossScaler::applied() {
   if (!options_.dynamic) return;
-  if (overflow) {
-    if (state_.tolerance > 1) {
-      --state_.tolerance;
-    } else {
-      if (state_.scale <= options_.min_scale) {
-        throw DivergedError(
-            fmt::format("fp16 loss scale: overflow at the smallest scale, {} (fp16.min_loss_scale), with the "
-                        "tolerance spent; training diverged: lower the learning rate, use bf16, or lower the floor",
-                        options_.min_scale));
-      }
-      state_.scale = std::max(state_.scale / 2, options_.min_scale);
-    }
-    state_.last_overflow = state_.steps;
-  } else {
-    if (options_.consecutive_hysteresis) state_.tolerance = options_.hysteresis;
-    const int64_t clean = state_.steps - state_.last_overflow - 1;
-    if (clean > 0 && clean % options_.window == 0) {
-      state_.tolerance = options_.hysteresis;
-      state_.scale *= 2;
-    }
+  if (options_.consecutive_hysteresis) state_.tolerance = options_.hysteresis;
+  const int64_t clean = state_.steps - state_.last_overflow - 1;
+  if (clean > 0 && clean % options_.window == 0) {
+    state_.tolerance = options_.hysteresis;
+    state_.scale *= 2;
   }
   ++state_.steps;
+}
+
+std::string LossScaler::overflowed(const NonFinite& found) {
+  LOCKSTEP_CHECK(options_.dynamic);
+  const double before = state_.scale;
+  if (state_.tolerance > 1) {
+    --state_.tolerance;
+  } else {
+    if (state_.scale <= options_.min_scale) {
+      throw DivergedError(
+          fmt::format("{}: overflow at the smallest loss scale, {} (fp16.min_loss_scale), with the tolerance spent; "
+                      "training diverged: lower the learning rate, use bf16, or lower the floor",
+                      describe(found), options_.min_scale));
+    }
+    state_.scale = std::max(state_.scale / 2, options_.min_scale);
+  }
+  state_.last_overflow = state_.steps++;
+  return fmt::format("{}; the step is skipped on all ranks, the loss scale {} {}", describe(found),
+                     state_.scale == before ? "stays" : "falls to", state_.scale);
 }
 
 void LossScaler::restore(const LossScalerState& state) {

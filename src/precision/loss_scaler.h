@@ -1,6 +1,9 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
+
+#include "precision/non_finite_policy.h"
 
 namespace lockstep::precision {
 
@@ -29,9 +32,12 @@ class LossScaler {
   explicit LossScaler(const LossScalerOptions& options);
 
   [[nodiscard]] double scale() const { return state_.scale; }
-  /// Once per optimizer step, after all ranks agreed whether it overflowed.
-  /// Throws DivergedError for an overflow at the floor with the tolerance spent; the state is then unchanged.
-  void update(bool overflow);
+  [[nodiscard]] bool is_dynamic() const { return options_.dynamic; }
+  /// Once per optimizer step that all ranks agreed to apply.
+  void applied();
+  /// Once per step that overflowed on any rank; returns the one line that says so.
+  /// Throws DivergedError at the floor with the tolerance spent; the state is then unchanged.  Requires: is_dynamic().
+  std::string overflowed(const NonFinite& found);
 
   [[nodiscard]] const LossScalerState& state() const { return state_; }
   /// A fixed scale stays the config's own.  A dynamic one below the config's floor is raised to it.

@@ -6,15 +6,12 @@
 #include "lockstep/error.h"
 
 namespace lockstep::precision {
-namespace {
 
 std::string describe(const NonFinite& found) {
   const std::string what = found.tensor.empty() ? "loss or gradients" : found.tensor;
   const std::string where = found.rank < 0 ? "" : fmt::format(" on rank {}", found.rank);
   return fmt::format("step {}: infinity or NaN in {}{}", found.step, what, where);
 }
-
-}  // namespace
 
 NonFinitePolicy::NonFinitePolicy(int64_t max_skipped_steps) : max_skipped_steps_(max_skipped_steps) {
   LOCKSTEP_CHECK(max_skipped_steps >= 0);

@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "comm/reduction.h"
+#include "tensor/elements.h"
 
 namespace lockstep::zero {
 namespace {
@@ -16,10 +17,10 @@ constexpr uint32_t kUnitTag = 0x10000;  // Plus the first unit's index; the redu
 }  // namespace
 
 GatheredUnits::GatheredUnits(Communicator& group, const plan::Plan& plan, GatherOptions options)
-    : group_(group), plan_(plan), options_(options) {
+    : group_(group), plan_(plan), type_(tensor::scalar_type(plan.options.weight_type)), options_(options) {
   for (size_t unit = 0; unit < plan.layouts.size(); ++unit) {
-    units_.push_back({.storage = UnitStorage(plan.layouts[unit].numel, plan.table.units[unit])});
-    units_.back().slice = at::empty({plan.layouts[unit].slice_numel}, at::kFloat);
+    units_.push_back({.storage = UnitStorage(plan.layouts[unit].numel, type_, plan.table.units[unit])});
+    units_.back().slice = at::empty({plan.layouts[unit].slice_numel}, type_);
   }
   for (const plan::GatherGroup& planned : plan.gathers) {
     for (const int unit : planned.units) units_[static_cast<size_t>(unit)].gather = static_cast<int>(gathers_.size());
@@ -39,7 +40,7 @@ at::Tensor GatheredUnits::part_of(int unit, int owner) const {
 
 void GatheredUnits::start_initialization(int unit) {
   Unit& it = units_[static_cast<size_t>(unit)];
-  it.whole = at::zeros({plan_.layouts[static_cast<size_t>(unit)].numel}, at::kFloat);
+  it.whole = at::zeros({plan_.layouts[static_cast<size_t>(unit)].numel}, type_);
   it.storage.fill(it.whole);
 }
 
@@ -104,11 +105,11 @@ void GatheredUnits::start(Gather& gather) {
                         .what = plan_.table.units[static_cast<size_t>(first)]};
   if (gather.planned.units.size() == 1) {
     Unit& it = units_[static_cast<size_t>(first)];
-    it.whole = at::empty({gather.numel}, at::kFloat);
+    it.whole = at::empty({gather.numel}, type_);
     gather.transfer = comm::start_all_gather(group_, it.slice, it.whole, message);
     return;
   }
-  gather.buffer = at::empty({group_.size(), gather.planned.slice_numel}, at::kFloat);
+  gather.buffer = at::empty({group_.size(), gather.planned.slice_numel}, type_);
   const at::Tensor own = gather.buffer.select(0, group_.rank());
   int64_t at = 0;
   for (const int unit : gather.planned.units) {
@@ -132,7 +133,7 @@ void GatheredUnits::finish(Gather& gather) {
   for (const int unit : gather.planned.units) {
     Unit& it = units_[static_cast<size_t>(unit)];
     if (gather.buffer.defined()) {
-      it.whole = at::empty({numel(unit)}, at::kFloat);
+      it.whole = at::empty({numel(unit)}, type_);
       for (int owner = 0; owner < group_.size(); ++owner)
         part_of(unit, owner).copy_(gather.buffer.select(0, owner).narrow(0, at, it.slice.numel()));
       at += it.slice.numel();

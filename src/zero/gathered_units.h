@@ -28,7 +28,7 @@ class GatheredUnits {
   /// The storage that unit's parameters view.
   [[nodiscard]] const UnitStorage& storage(int unit) const { return units_[static_cast<size_t>(unit)].storage; }
   [[nodiscard]] int64_t numel(int unit) const { return plan_.layouts[static_cast<size_t>(unit)].numel; }
-  /// This rank's slice: [slice_numel].
+  /// This rank's slice, in the weights' type: [slice_numel].
   [[nodiscard]] const at::Tensor& slice(int unit) const { return units_[static_cast<size_t>(unit)].slice; }
 
   /// Memory for the unit's first values, zeros; no transfer.  end_initialization keeps the own slice.
@@ -74,6 +74,7 @@ class GatheredUnits {
 
   Communicator& group_;
   const plan::Plan& plan_;
+  const at::ScalarType type_;
   const GatherOptions options_;
   std::deque<Unit> units_;
   std::deque<Gather> gathers_;

@@ -27,7 +27,7 @@ constexpr uint32_t kGatherTag = 2;
 GradientReducer::GradientReducer(Communicator& group, const plan::Plan& plan, std::span<const at::Tensor> leaves,
                                  ReducerOptions options)
     : group_(group),
-      wire_type_(options.wire_type),
+      wire_type_(tensor::scalar_type(plan.options.wire_type)),
       trace_(options.trace),
       plan_(plan),
       leaves_(leaves),
@@ -54,7 +54,7 @@ GradientReducer::GradientReducer(Communicator& group, const plan::Plan& plan, st
     for (size_t index = 0; index < plan.buckets.size(); ++index) {
       const plan::Bucket& bucket = plan.buckets[index];
       if (!plan.buckets_are_transient()) open_bucket(index);
-      if (slices) slices_.push_back(at::zeros({bucket.slice_numel}, at::kFloat));
+      if (slices) slices_.push_back(at::zeros({bucket.slice_numel}, tensor::scalar_type(plan.slice_type())));
       bucket_names_.push_back(
           fmt::format("gradients of {}", plan.table.units[static_cast<size_t>(bucket.pieces.front().unit)]));
     }
@@ -85,7 +85,8 @@ void GradientReducer::start_backward(Reduce reduce) {
   std::fill(fired_.begin(), fired_.end(), false);
   for (const at::Tensor& leaf : leaves_)
     if (leaf.requires_grad()) leaf.mutable_grad().reset();
-  if (adds_means_ && slices_.empty() && !plan_.gradients_stay_in_place()) keep_means();
+  if (adds_means_ && !plan_.gradients_stay_in_place()) keep_means();
+  set_bucket_types(/*sums=*/reduce == Reduce::none || adds_);
   if (reduce == Reduce::none) return;
   norm_ = {};
   if (!adds_means_) non_finite_ranks_.assign(buckets_.size(), -1);
@@ -95,15 +96,28 @@ void GradientReducer::start_backward(Reduce reduce) {
   reduced_ = 0;
 }
 
-/// The means of earlier backwards leave the buckets, which take the next one's gradients.
+/// The means of earlier backwards leave the buckets, which take the next one's gradients, and are summed in fp32.
 void GradientReducer::keep_means() {
-  spare_slices_ = true;
-  for (size_t index = 0; index < buckets_.size(); ++index) slices_.push_back(own_part(index).clone());
+  spare_slices_ = spare_slices_ || slices_.empty();
+  if (slices_.empty())
+    for (size_t index = 0; index < buckets_.size(); ++index)
+      slices_.push_back(own_part(index).to(at::kFloat, /*non_blocking=*/false, /*copy=*/true));
+  for (at::Tensor& slice : slices_) slice = slice.to(at::kFloat);
+}
+
+at::ScalarType GradientReducer::bucket_type(size_t bucket) const {
+  return buckets_sum_ || plan_.buckets[bucket].sparse ? at::kFloat : tensor::scalar_type(plan_.bucket_type());
+}
+
+void GradientReducer::set_bucket_types(bool sums) {
+  buckets_sum_ = sums;
+  for (size_t index = 0; index < buckets_.size(); ++index)
+    if (buckets_[index].defined()) buckets_[index] = buckets_[index].to(bucket_type(index));
 }
 
 void GradientReducer::open_bucket(size_t bucket) {
   // Zeros: padding is sent and summed like the rest.
-  buckets_[bucket] = at::zeros({plan_.buckets[bucket].slice_numel * group_.size()}, at::kFloat);
+  buckets_[bucket] = at::zeros({plan_.buckets[bucket].slice_numel * group_.size()}, bucket_type(bucket));
 }
 
 void GradientReducer::gradient_ready(int parameter) {
@@ -120,10 +134,12 @@ void GradientReducer::store(int parameter, const at::Tensor* gradient) {
   const auto index = static_cast<size_t>(parameter);
   if (plan_.gradients_stay_in_place()) {
     at::Tensor& sum = in_place_[index];
-    if (!sum.defined())
+    if (!sum.defined()) {
       sum = gradient != nullptr ? gradient->contiguous() : at::zeros_like(leaves_[index]);
-    else if (gradient != nullptr)
-      kernels::accumulate(sum.mutable_data_ptr<float>(), gradient->contiguous().const_data_ptr<float>(), sum.numel());
+    } else if (gradient != nullptr) {
+      sum = sum.to(at::kFloat);
+      tensor::accumulate(tensor::elements_of(gradient->contiguous()), sum.mutable_data_ptr<float>(), sum.numel());
+    }
     return;
   }
   const at::Tensor source = gradient != nullptr ? gradient->contiguous() : at::Tensor();
@@ -131,16 +147,15 @@ void GradientReducer::store(int parameter, const at::Tensor* gradient) {
     const plan::Segment& segment = plan_.segments[static_cast<size_t>(at)];
     at::Tensor& bucket = buckets_[static_cast<size_t>(segment.bucket)];
     if (!bucket.defined()) open_bucket(static_cast<size_t>(segment.bucket));
-    float* into = bucket.mutable_data_ptr<float>() + segment.bucket_begin;
-    const auto numel = static_cast<size_t>(segment.numel);
+    const tensor::MutableElements into = tensor::mutable_elements_of(bucket).from(segment.bucket_begin);
     if (source.defined()) {
-      const float* from = source.const_data_ptr<float>() + segment.parameter_begin;
+      const tensor::Elements from = tensor::elements_of(source).from(segment.parameter_begin);
       if (adds_)
-        kernels::accumulate(into, from, segment.numel);
+        tensor::accumulate(from, static_cast<float*>(into.data), segment.numel);
       else
-        std::memcpy(into, from, numel * sizeof(float));
+        tensor::convert(from, into, segment.numel);
     } else if (!adds_) {
-      std::memset(into, 0, numel * sizeof(float));
+      std::memset(into.data, 0, static_cast<size_t>(segment.numel) * bucket.element_size());
     }
   }
   if (reduce_ != Reduce::none) count_ready(parameter);
@@ -210,6 +225,7 @@ void GradientReducer::release() {
   rounds_ = 0;
   if (spare_slices_) slices_.clear();
   spare_slices_ = false;
+  for (at::Tensor& slice : slices_) slice = slice.to(tensor::scalar_type(plan_.slice_type()));
   std::fill(used_.begin(), used_.end(), false);
   for (at::Tensor& gradient : in_place_) gradient.reset();
 }
@@ -220,14 +236,14 @@ int GradientReducer::first_without_gradient() const {
   return -1;
 }
 
-const float* GradientReducer::gradient(const plan::Segment& segment) const {
+tensor::Elements GradientReducer::gradient(const plan::Segment& segment) const {
   if (plan_.gradients_stay_in_place())
-    return in_place_[static_cast<size_t>(segment.parameter)].const_data_ptr<float>() + segment.parameter_begin;
+    return tensor::elements_of(in_place_[static_cast<size_t>(segment.parameter)]).from(segment.parameter_begin);
   const auto bucket = static_cast<size_t>(segment.bucket);
   if (plan_.updates_everything() || slices_.empty())
-    return buckets_[bucket].const_data_ptr<float>() + segment.bucket_begin;
-  return slices_[bucket].const_data_ptr<float>() + segment.bucket_begin -
-         segment.owner * plan_.buckets[bucket].slice_numel;
+    return tensor::elements_of(buckets_[bucket]).from(segment.bucket_begin);
+  return tensor::elements_of(slices_[bucket])
+      .from(segment.bucket_begin - segment.owner * plan_.buckets[bucket].slice_numel);
 }
 
 at::Tensor GradientReducer::own_part(size_t bucket) const {
@@ -249,8 +265,11 @@ void GradientReducer::reduce_bucket(int bucket) {
     if (non_finite_ranks_[index] < 0) non_finite_ranks_[index] = non_finite_rank;
   }
   if (adds_means_)
-    kernels::accumulate(slices_[index].mutable_data_ptr<float>(), own.const_data_ptr<float>(), own.numel());
-  if (last && plan_.updates_everything() && !slices_.empty()) own.copy_(slices_[index]);
+    tensor::accumulate(tensor::elements_of(own), slices_[index].mutable_data_ptr<float>(), own.numel());
+  if (last && plan_.updates_everything() && !slices_.empty()) {
+    buckets_[index] = buckets_[index].to(at::kFloat);
+    own_part(index).copy_(slices_[index]);
+  }
   if (last) {
     const int blamed = non_finite_ranks_[index] < 0 ? group_.rank() : non_finite_ranks_[index];
     for (const int at : segments_of_bucket_[index]) {
@@ -270,18 +289,18 @@ void GradientReducer::reduce_into(const at::Tensor& mean, size_t bucket, int* no
     if (mean.const_data_ptr() != own.const_data_ptr()) mean.copy_(own);
     return;
   }
-  const at::Tensor contributions = buckets_[bucket].to(wire_type_);  // The bucket itself where it travels in fp32.
-  const at::Tensor on_wire =
-      wire_type_ == at::kFloat ? mean : contributions.narrow(0, group_.rank() * mean.numel(), mean.numel());
+  const at::Tensor contributions = buckets_[bucket].to(wire_type_);  // The bucket itself where it is in that type.
+  const bool fits = mean.scalar_type() == wire_type_;
+  const at::Tensor on_wire = fits ? mean : contributions.narrow(0, group_.rank() * mean.numel(), mean.numel());
   comm::start_reduce_scatter_mean(group_, contributions, on_wire, message, non_finite_rank).wait();
-  if (wire_type_ != at::kFloat) mean.copy_(on_wire);
+  if (!fits) mean.copy_(on_wire);
 }
 
 void GradientReducer::gather_means(size_t bucket) {
   if (plan_.buckets[bucket].sparse && !adds_means_) return;  // Every rank has them.
   const Message message{.tag = kGatherTag, .what = bucket_names_[bucket]};
   const at::Tensor own = own_part(bucket);
-  if (wire_type_ == at::kFloat || adds_means_) {
+  if (own.scalar_type() == wire_type_ || !slices_.empty()) {
     comm::start_all_gather(group_, own, buckets_[bucket], message).wait();
     return;
   }
@@ -292,8 +311,10 @@ void GradientReducer::gather_means(size_t bucket) {
 }
 
 void GradientReducer::add_norm(const plan::Segment& segment, int rank) {
-  const bool finite = kernels::add_squares(gradient(segment), segment.numel, norm_.squares);
-  if (!finite && norm_.non_finite.rank < 0) norm_.non_finite = {.rank = rank, .parameter = segment.parameter};
+  tensor::for_each_widened(gradient(segment), segment.numel, [&](const float* values, int64_t /*begin*/, int64_t count) {
+    const bool finite = kernels::add_squares(values, count, norm_.squares);
+    if (!finite && norm_.non_finite.rank < 0) norm_.non_finite = {.rank = rank, .parameter = segment.parameter};
+  });
 }
 
 void GradientReducer::run_worker() {

@@ -16,11 +16,11 @@
 #include "lockstep/communicator.h"
 #include "lockstep/trace.h"
 #include "plan/plan.h"
+#include "tensor/elements.h"
 
 namespace lockstep::zero {
 
 struct ReducerOptions {
-  at::ScalarType wire_type = at::kFloat;  ///< fp32, fp16 or bf16; sums are in fp32 whatever travels.
   bool overlap = true;     ///< Reduce filled buckets on a thread of the reducer's own while backward goes on.
   Trace* trace = nullptr;  ///< Takes the reductions.
 };
@@ -48,7 +48,8 @@ struct ReducedNorm {
 /// planned order; a full bucket is reduced when all before it have been started, so that every rank issues the same
 /// transfers in the same order.  The plan says what a rank keeps: all means (an all-gather follows), or those of its
 /// own slices, in buckets that stay or in slices while buckets are given back at once (Plan::buckets_are_transient).
-/// With one rank and one micro-batch nothing is copied.  A parameter without a gradient counts as zeros.
+/// With one rank and one micro-batch nothing is copied.  A parameter without a gradient counts as zeros.  A single
+/// backward's gradients are kept in the type that they travel in; sums of several are in fp32.
 ///
 /// A step has any number of backwards.  One that does not reduce adds to this rank's own sums; one that does reduces
 /// those sums and its own gradients, and the owners add the means where the step reduced before.  Which are which
@@ -80,7 +81,7 @@ class GradientReducer {
   void release();
 
   /// The mean gradient of a planned segment, an own one where updates are by slices.  Valid from finish() to release().
-  [[nodiscard]] const float* gradient(const plan::Segment& segment) const;
+  [[nodiscard]] tensor::Elements gradient(const plan::Segment& segment) const;
 
  private:
   void gradient_ready(int parameter);
@@ -89,6 +90,8 @@ class GradientReducer {
   void start_full_buckets();
   void enqueue(int bucket);
   void open_bucket(size_t bucket);
+  void set_bucket_types(bool sums);
+  [[nodiscard]] at::ScalarType bucket_type(size_t bucket) const;
   void keep_means();
   void reduce_bucket(int bucket);
   void reduce_into(const at::Tensor& mean, size_t bucket, int* non_finite_rank);
@@ -111,6 +114,7 @@ class GradientReducer {
   std::function<void(int)> on_ready_;
 
   // The thread that runs backward.
+  bool buckets_sum_ = false;         ///< Buckets are in fp32, whatever travels.
   std::vector<at::Tensor> buckets_;  ///< [world_size * slice_numel] each; a transient one is undefined until filled.
   std::vector<at::Tensor> in_place_;
   std::vector<bool> fired_;

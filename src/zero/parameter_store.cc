@@ -1,6 +1,7 @@
 #include "zero/parameter_store.h"
 
 #include <ATen/ops/empty.h>
+#include <ATen/ops/where.h>
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
@@ -9,6 +10,7 @@
 #include "base/check.h"
 #include "comm/reduction.h"
 #include "model/initialization.h"
+#include "tensor/elements.h"
 
 namespace lockstep::zero {
 namespace {
@@ -19,15 +21,40 @@ constexpr uint32_t kWeightsTag = 3;
 
 ParameterStore::ParameterStore(const LayerStack& model, Communicator& group, const plan::Plan& plan,
                                GatherOptions options, uint64_t seed, const InitialValues& initial)
-    : group_(group), plan_(plan), leaves_(plan.table.parameters.size()) {
+    : group_(group),
+      plan_(plan),
+      type_(tensor::scalar_type(plan.options.weight_type)),
+      leaves_(plan.table.parameters.size()) {
   if (plan.parameters_are_sharded()) units_ = std::make_unique<GatheredUnits>(group, plan, options);
-  for (const plan::UnitLayout& layout : plan.layouts)
-    if (!sharded()) flats_.push_back(at::zeros({layout.numel}, at::kFloat));
+  for (const plan::UnitLayout& layout : plan.layouts) {
+    if (!sharded()) flats_.push_back(at::zeros({layout.numel}, type_));
+    if (plan.keeps_masters())
+      masters_.push_back(at::zeros({plan.updates_everything() ? layout.numel : layout.slice_numel}, at::kFloat));
+  }
   for (const auto& layer : model.layers) build_layer(*layer, seed, initial);
   build_layer(*model.head, seed, initial);
 }
 
 at::Tensor ParameterStore::values(const plan::Segment& segment) const {
+  if (masters_.empty()) return weights(segment);
+  const auto unit = static_cast<size_t>(plan_.table.parameters[static_cast<size_t>(segment.parameter)].unit);
+  const int64_t first = plan_.updates_everything() ? 0 : group_.rank() * plan_.layouts[unit].slice_numel;
+  return masters_[unit].narrow(0, segment.unit_begin - first, segment.numel);
+}
+
+bool ParameterStore::updates(const plan::Segment& segment) const {
+  return plan_.updates_everything() || segment.owner == group_.rank();
+}
+
+void ParameterStore::round_masters() {
+  if (masters_.empty()) return;
+  for (const plan::Segment& segment : plan_.segments)
+    if (updates(segment))
+      tensor::convert(tensor::elements_of(values(segment)), tensor::mutable_elements_of(weights(segment)),
+                      segment.numel);
+}
+
+at::Tensor ParameterStore::weights(const plan::Segment& segment) const {
   const int unit = plan_.table.parameters[static_cast<size_t>(segment.parameter)].unit;
   if (!sharded()) return flats_[static_cast<size_t>(unit)].narrow(0, segment.unit_begin, segment.numel);
   const at::Tensor& slice = units_->slice(unit);
@@ -48,6 +75,13 @@ void ParameterStore::prefetch_unit(int unit) {
 
 void ParameterStore::keep_edit(int unit) {
   if (sharded()) units_->keep_edit(unit);
+  if (masters_.empty()) return;
+  for (const plan::Segment& segment : plan_.segments) {
+    if (plan_.table.parameters[static_cast<size_t>(segment.parameter)].unit != unit || !updates(segment)) continue;
+    const at::Tensor masters = values(segment);
+    const at::Tensor edited = weights(segment);
+    masters.copy_(at::where(masters.to(type_).eq(edited), masters, edited.to(at::kFloat)));
+  }
 }
 
 void ParameterStore::acquire_units(std::span<const int> units) {
@@ -93,7 +127,7 @@ void ParameterStore::gather_units(const plan::GatherGroup& gather) {
     return;
   }
   // Small units travel together, by way of one buffer.
-  const at::Tensor all = at::empty({group_.size(), gather.slice_numel}, at::kFloat);
+  const at::Tensor all = at::empty({group_.size(), gather.slice_numel}, type_);
   const auto copy = [&](int owner, bool into_buffer) {
     int64_t at = 0;
     for (const int unit : gather.units) {
@@ -118,6 +152,18 @@ at::Tensor ParameterStore::place_of(int parameter, int64_t offset) const {
   return flats_[static_cast<size_t>(it.unit)].narrow(0, offset, it.numel).view(it.shape);
 }
 
+/// The masters of a parameter, as far as this rank keeps them.
+void ParameterStore::set_values(const at::Tensor& values, const plan::Placement& placement) {
+  const auto unit = static_cast<size_t>(plan_.table.parameters[static_cast<size_t>(placement.parameter)].unit);
+  const at::Tensor& kept = masters_[unit];
+  const int64_t first = plan_.updates_everything() ? 0 : group_.rank() * kept.numel();
+  const int64_t begin = std::max(placement.offset, first);
+  const int64_t end = std::min(placement.offset + values.numel(), first + kept.numel());
+  if (begin < end)
+    kept.narrow(0, begin - first, end - begin)
+        .copy_(values.view({-1}).narrow(0, begin - placement.offset, end - begin));
+}
+
 void ParameterStore::build_layer(Layer& layer, uint64_t seed, const InitialValues& initial) {
   std::unordered_map<std::string, int> index_of;
   for (size_t i = 0; i < plan_.table.parameters.size(); ++i)
@@ -139,8 +185,12 @@ void ParameterStore::build_layer(Layer& layer, uint64_t seed, const InitialValue
       }
       const auto offset = offsets.find(index);
       const at::Tensor view =
-          (offset != offsets.end() ? place_of(index, offset->second) : at::empty(spec.shape, at::kFloat)).detach();
-      if (!initial || !initial(spec.name, view)) model::fill_initial(view, spec, seed);
+          (offset != offsets.end() ? place_of(index, offset->second) : at::empty(spec.shape, type_)).detach();
+      const at::Tensor first_values = type_ == at::kFloat ? view : at::empty(spec.shape, at::kFloat);
+      if (!initial || !initial(spec.name, first_values)) model::fill_initial(first_values, spec, seed);
+      if (type_ != at::kFloat) view.copy_(first_values);
+      if (!masters_.empty() && offset != offsets.end())
+        set_values(first_values, {.parameter = index, .offset = offset->second});
       leaf = view;
       if (spec.given.defined()) {
         leaf = spec.given;

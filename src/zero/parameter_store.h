@@ -22,7 +22,8 @@ using InitialValues = std::function<bool(const std::string& name, const at::Tens
 
 /// Owns a model's parameters: one flat storage per unit, of which every parameter is a view that starts on a block of
 /// 64 elements.  Builds the layers on those views.  Where the plan shards parameters, a rank keeps its slice of each
-/// unit and whole units are leased.  Used by one thread.
+/// unit and whole units are leased.  Where it has master weights, the parameters are those rounded to 16 bits, and a
+/// rank keeps the masters of what it updates.  Used by one thread.
 class ParameterStore {
  public:
   /// Builds `model` layer by layer; sharded, no more than one layer is whole at a time.  Values come from `initial`
@@ -32,8 +33,13 @@ class ParameterStore {
 
   /// The autograd leaves, in the table's order.
   [[nodiscard]] std::span<const at::Tensor> leaves() const { return leaves_; }
-  /// A segment's elements, of the own slice where parameters are sharded: [numel], a view, fp32.
+  /// What the update changes of a segment that this rank updates: [numel], a view; the masters in fp32, or the weights
+  /// themselves.
   [[nodiscard]] at::Tensor values(const plan::Segment& segment) const;
+  /// The segment's weights, of the own slice where parameters are sharded: [numel], a view, in the weights' type.
+  [[nodiscard]] at::Tensor weights(const plan::Segment& segment) const;
+  /// After a change of masters: the weights of what this rank updates are rounded from them again.
+  void round_masters();
   /// After an update by slices: every rank's slices become everyone's, in the plan's gathers.  Collective; blocks.
   void gather_updated();
 
@@ -45,7 +51,8 @@ class ParameterStore {
   void release_unit(int unit);
   /// Starts gathering a unit that will be leased soon.
   void prefetch_unit(int unit);
-  /// For an edit of a leased unit's values: the own slice takes them.
+  /// For an edit of a leased unit's values: the own slice takes them, and a master whose weight is no longer its own,
+  /// rounded, becomes the weight.
   void keep_edit(int unit);
   /// The same for several.
   void acquire_units(std::span<const int> units);
@@ -69,11 +76,15 @@ class ParameterStore {
   void build_layer(Layer& layer, uint64_t seed, const InitialValues& initial);
   [[nodiscard]] at::Tensor place_of(int parameter, int64_t offset) const;
   void gather_units(const plan::GatherGroup& gather);
+  void set_values(const at::Tensor& values, const plan::Placement& placement);
+  [[nodiscard]] bool updates(const plan::Segment& segment) const;
 
   Communicator& group_;
   const plan::Plan& plan_;
+  const at::ScalarType type_;
   std::vector<at::Tensor> flats_;  ///< A unit's trainable parameters, padded: [UnitLayout::numel] each.  Or:
   std::unique_ptr<GatheredUnits> units_;
+  std::vector<at::Tensor> masters_;  ///< fp32, of each unit or of its own slice, as the plan updates; or none.
   std::vector<at::Tensor> leaves_;
 };
 

@@ -14,7 +14,7 @@
 namespace lockstep::zero {
 namespace {
 
-constexpr int64_t kChunkNumel = 64 * 1024;  // Large enough to hide a call, small enough to spread over threads.
+constexpr int64_t kChunkNumel = 16 * 1024;  // Large enough to hide a call; widened, it stays in the cache.
 
 }  // namespace
 
@@ -53,12 +53,15 @@ ShardedOptimizer::ShardedOptimizer(const optim::Optimizer& rule, const plan::Pla
   for (size_t index = 0; index < plan.segments.size(); ++index) {
     const plan::Segment& segment = plan.segments[index];
     if (!everything && segment.owner != rank) continue;
-    const at::Tensor values = parameters.values(segment);
+    const auto value = tensor::mutable_elements_of(parameters.values(segment));
+    const auto weight = plan.keeps_masters() ? tensor::mutable_elements_of(parameters.weights(segment))
+                                             : tensor::MutableElements{};
     for (int64_t begin = 0; begin < segment.numel; begin += kChunkNumel) {
       Chunk chunk{.segment = static_cast<int>(index),
                   .begin = begin,
                   .numel = std::min(kChunkNumel, segment.numel - begin),
-                  .value = values.mutable_data_ptr<float>() + begin};
+                  .value = value.from(begin)};
+      if (weight.data != nullptr) chunk.weight = weight.from(begin);
       for (size_t state = 0; state < state_names_.size(); ++state)
         chunk.states.push_back(this->state(segment, static_cast<int>(state)).mutable_data_ptr<float>() + begin);
       chunks_[group_of[static_cast<size_t>(segment.parameter)]].push_back(std::move(chunk));
@@ -78,22 +81,31 @@ void ShardedOptimizer::update(const GradientReducer& gradients,
     const optim::UpdateContext group_context = context(groups_[group]);
     const std::vector<Chunk>& chunks = chunks_[group];
     at::parallel_for(0, static_cast<int64_t>(chunks.size()), 1, [&](int64_t begin, int64_t end) {
-      for (int64_t at = begin; at < end; ++at) {
-        const Chunk& chunk = chunks[static_cast<size_t>(at)];
-        const plan::Segment& segment = plan_.segments[static_cast<size_t>(chunk.segment)];
-        if (!trainable_[static_cast<size_t>(segment.parameter)]) continue;
-        const optim::Slice slice{.value = chunk.value,
-                                 .gradient = gradients.gradient(segment) + chunk.begin,
-                                 .states = chunk.states,
-                                 .numel = chunk.numel};
-        rule_.update(group_context, {&slice, 1});
-      }
+      for (int64_t at = begin; at < end; ++at) update_chunk(group_context, chunks[static_cast<size_t>(at)], gradients);
     });
   }
 }
 
+void ShardedOptimizer::update_chunk(const optim::UpdateContext& context, const Chunk& chunk,
+                                    const GradientReducer& gradients) const {
+  const plan::Segment& segment = plan_.segments[static_cast<size_t>(chunk.segment)];
+  if (!trainable_[static_cast<size_t>(segment.parameter)]) return;
+  std::vector<float> gradient_scratch;
+  std::vector<float> value_scratch;
+  const bool in_place = chunk.value.type == at::kFloat;
+  if (!in_place) (void)tensor::widened({chunk.value.data, chunk.value.type}, chunk.numel, value_scratch);
+  const optim::Slice slice{
+      .value = in_place ? static_cast<float*>(chunk.value.data) : value_scratch.data(),
+      .gradient = tensor::widened(gradients.gradient(segment).from(chunk.begin), chunk.numel, gradient_scratch),
+      .states = chunk.states,
+      .numel = chunk.numel};
+  rule_.update(context, {&slice, 1});
+  const tensor::MutableElements weight = in_place ? chunk.weight : chunk.value;
+  if (weight.data != nullptr) tensor::convert({slice.value, at::kFloat}, weight, chunk.numel);
+}
+
 std::vector<double> parameter_norms(Communicator& group, const plan::Plan& plan,
-                                    const std::function<const float*(const plan::Segment&)>& values) {
+                                    const std::function<tensor::Elements(const plan::Segment&)>& values) {
   struct Squares {
     kernels::ExactSum sum{};
     int64_t finite = 1;
@@ -104,7 +116,9 @@ std::vector<double> parameter_norms(Communicator& group, const plan::Plan& plan,
   for (const plan::Segment& segment : plan.segments) {
     if (segment.owner != group.rank()) continue;
     Squares& squares = mine[static_cast<size_t>(segment.parameter)];
-    if (!kernels::add_squares(values(segment), segment.numel, squares.sum)) squares.finite = 0;
+    tensor::for_each_widened(values(segment), segment.numel, [&](const float* run, int64_t /*begin*/, int64_t count) {
+      if (!kernels::add_squares(run, count, squares.sum)) squares.finite = 0;
+    });
   }
   std::vector<double> norms;
   std::vector<Squares> all;

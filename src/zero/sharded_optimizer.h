@@ -25,7 +25,8 @@ struct ParameterGroup {
 /// The parameters that decay, then those that do not; an empty group is left out.
 std::vector<ParameterGroup> make_groups(const plan::ParameterTable& table, double lr, double weight_decay);
 
-/// Keeps the optimizer's states of the segments that this rank updates and applies its rule to them.  Used by one
+/// Keeps the optimizer's states of the segments that this rank updates and applies its rule to them, in fp32; 16-bit
+/// weights are rounded from their masters, or from themselves where there are none, in the same pass.  Used by one
 /// thread; update() spreads the slices over LibTorch's threads, with the same bits for any number of them.
 class ShardedOptimizer {
  public:
@@ -53,9 +54,12 @@ class ShardedOptimizer {
     int segment = 0;
     int64_t begin = 0;  ///< In the segment.
     int64_t numel = 0;
-    float* value = nullptr;
+    tensor::MutableElements value{};   ///< Masters, or weights.
+    tensor::MutableElements weight{};  ///< To round to from masters; null where there are none.
     std::vector<float*> states{};
   };
+
+  void update_chunk(const optim::UpdateContext& context, const Chunk& chunk, const GradientReducer& gradients) const;
 
   const optim::Optimizer& rule_;
   const plan::Plan& plan_;
@@ -70,6 +74,6 @@ class ShardedOptimizer {
 /// an element is not finite, 0 for frozen parameters.  values is asked for own segments.  Collective.  Throws
 /// CommError.
 std::vector<double> parameter_norms(Communicator& group, const plan::Plan& plan,
-                                    const std::function<const float*(const plan::Segment&)>& values);
+                                    const std::function<tensor::Elements(const plan::Segment&)>& values);
 
 }  // namespace lockstep::zero

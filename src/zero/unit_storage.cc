@@ -23,18 +23,19 @@ template struct ThrowMark<&c10::StorageImpl::throw_on_immutable_data_ptr_>;
 
 }  // namespace
 
-UnitStorage::UnitStorage(int64_t numel, std::string unit)
+UnitStorage::UnitStorage(int64_t numel, at::ScalarType type, std::string unit)
     : numel_(numel),
+      type_(type),
       released_message_("the parameters of " + unit +
                         " are released: each rank holds its slice only, and they are whole "
                         "while the unit's forward or backward runs"),
-      storage_(c10::Storage::use_byte_size_t(), static_cast<size_t>(numel) * sizeof(float),
+      storage_(c10::Storage::use_byte_size_t(), static_cast<size_t>(numel) * c10::elementSize(type),
                c10::DataPtr(nullptr, c10::Device(c10::kCPU)), /*allocator=*/nullptr, /*resizable=*/false) {
   release();
 }
 
 at::Tensor UnitStorage::view(int64_t offset, at::IntArrayRef shape) const {
-  at::Tensor view = at::empty({0}, at::kFloat);
+  at::Tensor view = at::empty({0}, type_);
   std::vector<int64_t> strides(shape.size(), 1);
   for (size_t dim = shape.size(); dim-- > 1;) strides[dim - 1] = strides[dim] * std::max<int64_t>(1, shape[dim]);
   view.set_(storage_, offset, shape, strides);
@@ -43,6 +44,7 @@ at::Tensor UnitStorage::view(int64_t offset, at::IntArrayRef shape) const {
 
 void UnitStorage::fill(const at::Tensor& slot) {
   LOCKSTEP_CHECK_EQ(slot.numel(), numel_);
+  LOCKSTEP_CHECK(slot.scalar_type() == type_);
   c10::StorageImpl& storage = *storage_.unsafeGetStorageImpl();
   throw_mark(storage) = false;
   // The slot lives as long as the storage points at it.

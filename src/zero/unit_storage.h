@@ -10,13 +10,13 @@ namespace lockstep::zero {
 /// saves of them, stay.  Starts released.  Used by one thread.
 class UnitStorage {
  public:
-  /// numel: fp32 elements.  unit: for the message of an access to released memory.
-  UnitStorage(int64_t numel, std::string unit);
+  /// numel: elements of `type`.  unit: for the message of an access to released memory.
+  UnitStorage(int64_t numel, at::ScalarType type, std::string unit);
 
-  /// A view of the storage: fp32, `shape`, from element `offset` on.  Requires: filled.  It may be kept, viewed and
+  /// A view of the storage: its type, `shape`, from element `offset` on.  Requires: filled.  It may be kept, viewed and
   /// sliced while the storage is released; reading or writing it throws c10::Error then, naming the unit.
   [[nodiscard]] at::Tensor view(int64_t offset, at::IntArrayRef shape) const;
-  /// The storage's memory becomes `slot`'s: 1-D, contiguous, fp32, numel elements; kept until release().
+  /// The storage's memory becomes `slot`'s: 1-D, contiguous, numel elements of the type; kept until release().
   /// No version is bumped: for autograd nothing changed.
   void fill(const at::Tensor& slot);
   void release();
@@ -25,6 +25,7 @@ class UnitStorage {
 
  private:
   int64_t numel_;
+  at::ScalarType type_;
   std::string released_message_;
   c10::Storage storage_;
 };

@@ -46,9 +46,9 @@ TEST_F(Command, CheckReturnsZeroTwoOrThree) {
   EXPECT_THAT(fine.out, HasSubstr("train_batch_size 8 = micro batch 2 x accumulation 1 x replicas 4"));
   EXPECT_THAT(fine.out, HasSubstr("note: "));
   const Outcome bad =
-      run({"config", "check", write("{\"train_batch_size\": 8, \"fp16\": {\"enabled\": true}, \"stepss\": 1}")});
+      run({"config", "check", write("{\"train_batch_size\": 8, \"activation_checkpointing\": {\"enabled\": true}, \"stepss\": 1}")});
   EXPECT_EQ(bad.code, 2);
-  EXPECT_THAT(bad.err, HasSubstr("fp16 training is not yet built"));
+  EXPECT_THAT(bad.err, HasSubstr("activation checkpointing is not yet built"));
   EXPECT_THAT(bad.err, HasSubstr("stepss: unknown key"));
   EXPECT_EQ(run({"config", "check", "/nonexistent/c.json"}).code, 3);
   EXPECT_EQ(run({"config", "check"}).code, 2);

@@ -17,7 +17,10 @@ LossScalerOptions golden(double scale) { return {.dynamic = true, .scale = scale
 std::vector<double> scales_after(LossScaler& scaler, std::string_view steps) {
   std::vector<double> scales;
   for (const char step : steps) {
-    scaler.update(step == 'o');
+    if (step == 'o')
+      (void)scaler.overflowed({.step = 3, .rank = 1, .overflow = true, .tensor = "gradient of a"});
+    else
+      scaler.applied();
     scales.push_back(scaler.scale());
   }
   return scales;
@@ -46,13 +49,28 @@ TEST(LossScaler, EndsTrainingAtTheFloor) {
   LossScaler scaler(options);
   EXPECT_THAT(scales_after(scaler, "oo"), testing::ElementsAre(2, 1));
   const LossScalerState before = scaler.state();
-  EXPECT_THROW(scaler.update(true), DivergedError);
+  try {
+    (void)scaler.overflowed({.step = 3, .rank = 1, .overflow = true, .tensor = "gradient of a"});
+    FAIL();
+  } catch (const DivergedError& error) {
+    EXPECT_THAT(error.what(), testing::HasSubstr("step 3: infinity or NaN in gradient of a on rank 1: overflow at the "
+                                                 "smallest loss scale, 1 (fp16.min_loss_scale)"));
+  }
   EXPECT_EQ(scaler.state(), before);
+}
+
+TEST(LossScaler, SaysWhatBecameOfTheScale) {
+  LossScaler scaler(golden(16));
+  const NonFinite found{.step = 7, .rank = 0, .overflow = true, .tensor = "gradient of a"};
+  EXPECT_EQ(scaler.overflowed(found),
+            "step 7: infinity or NaN in gradient of a on rank 0; the step is skipped on all ranks, the loss scale stays "
+            "16");
+  EXPECT_THAT(scaler.overflowed(found), testing::EndsWith("the loss scale falls to 8"));
 }
 
 TEST(LossScaler, AFixedScaleNeverMoves) {
   LossScaler scaler({.dynamic = false, .scale = 128});
-  EXPECT_THAT(scales_after(scaler, "ococcccc"), testing::Each(128));
+  EXPECT_THAT(scales_after(scaler, "cccccccc"), testing::Each(128));
   scaler.restore({.scale = 4});
   EXPECT_EQ(scaler.scale(), 128);
 }

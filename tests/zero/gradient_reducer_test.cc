@@ -70,7 +70,7 @@ TEST_P(GradientReducerTest, GivesTheMeanInRankOrder) {
         }
         const at::Tensor mean =
             (sum * (1.0F / static_cast<float>(group.size()))).narrow(0, segment.parameter_begin, segment.numel);
-        const at::Tensor got = at::from_blob(const_cast<float*>(reducer.gradient(segment)), {segment.numel});
+        const at::Tensor got = at::from_blob(const_cast<void*>(reducer.gradient(segment).data), {segment.numel});
         EXPECT_TRUE(at::equal(mean, got)) << "parameter " << segment.parameter;
       }
       reducer.release();

@@ -20,7 +20,7 @@ std::string message_of(const std::function<void()>& access) {
 }
 
 TEST(UnitStorageTest, ViewsFollowTheMemory) {
-  UnitStorage storage(128, "layer 3");
+  UnitStorage storage(128, at::kFloat, "layer 3");
   storage.fill(at::zeros({128}));
   const at::Tensor a = storage.view(0, {8, 8});
   const at::Tensor b = storage.view(64, {64});
@@ -35,7 +35,7 @@ TEST(UnitStorageTest, ViewsFollowTheMemory) {
 }
 
 TEST(UnitStorageTest, AnAccessToReleasedMemoryNamesTheUnit) {
-  UnitStorage storage(64, "layer 3");
+  UnitStorage storage(64, at::kFloat, "layer 3");
   storage.fill(at::ones({64}));
   const at::Tensor weight = storage.view(0, {8, 8});
   for (int round = 0; round < 2; ++round) {
@@ -60,7 +60,7 @@ TEST(UnitStorageTest, AnAccessToReleasedMemoryNamesTheUnit) {
 }
 
 TEST(UnitStorageTest, TheMemoryLivesAsLongAsItIsUsed) {
-  UnitStorage storage(64, "layer 0");
+  UnitStorage storage(64, at::kFloat, "layer 0");
   at::Tensor slot = at::full({64}, 7.0F);
   storage.fill(slot);
   const at::Tensor weight = storage.view(0, {64});
