@@ -13,6 +13,7 @@
 
 #include "base/files.h"
 #include "base/units.h"
+#include "bench_gemm.h"
 #include "bench_roof.h"
 #include "bench_rows.h"
 #include "bench_timing.h"
@@ -125,6 +126,10 @@ void add_train(CLI::App& bench, int& exit_code) {
   add("--accum", options->accumulation, "Micro-batches in a step; default 1");
   add("--steps", options->steps, "Steps to measure; default 20");
   add("--warm", options->warm_up, "Steps before them; default 4");
+  command->add_option("--precision", options->precision, "fp32 (default), bf16 or fp16")
+      ->check(CLI::IsMember({"fp32", "bf16", "fp16"}));
+  command->add_option("--products", options->products, "Of 16-bit matrices: auto (default), native or widened")
+      ->check(CLI::IsMember({"auto", "native", "widened"}));
   command->add_option("--threads", options->threads, "default: one for each core")->check(CLI::Range(1, 4096));
   command->add_flag("--quick", options->quick, "A smaller matrix product as the roof");
   command->add_flag("--json", *json, "Print one JSON array");
@@ -132,6 +137,30 @@ void add_train(CLI::App& bench, int& exit_code) {
     exit_code = guarded([&] {
       const std::vector<BenchRow> rows = measure_training(*options);
       print(*json ? to_json_text(rows) : train_table(rows.front()) + "\n");
+      if (!*json) print_lines(rows);
+      return kDone;
+    });
+  });
+}
+
+void add_gemm(CLI::App& bench, int& exit_code) {
+  CLI::App* command = bench.add_subcommand(
+      "gemm", "Matrix products of 16-bit floats, native and widened to fp32, against the table that chooses");
+  command->footer("Example: lockstep bench gemm --types bf16 --width 384 --threads 1");
+  auto options = std::make_shared<GemmBenchOptions>();
+  auto json = std::make_shared<bool>(false);
+  command->add_option("--types", options->types, "default bf16,fp16")
+      ->delimiter(',')
+      ->check(CLI::IsMember({"bf16", "fp16"}));
+  command->add_option("--rows", options->rows, "Tokens of a micro-batch; default 2048")->check(CLI::Range(4, 1 << 20));
+  command->add_option("--width", options->width, "Of the model; default 768")->check(CLI::PositiveNumber);
+  command->add_option("--classes", options->classes, "default 8192")->check(CLI::PositiveNumber);
+  command->add_option("--threads", options->threads, "default: one for each core")->check(CLI::Range(1, 4096));
+  command->add_flag("--json", *json, "Print one JSON array");
+  command->callback([options, json, &exit_code] {
+    exit_code = guarded([&] {
+      const std::vector<BenchRow> rows = measure_gemm(*options);
+      print(*json ? to_json_text(rows) : gemm_table(rows) + "\n");
       if (!*json) print_lines(rows);
       return kDone;
     });
@@ -168,6 +197,8 @@ void add_zero_memory(CLI::App& bench, int& exit_code) {
       ->delimiter(',')
       ->check(CLI::PositiveNumber);
   command->add_option("--width", options->width, "default 256")->check(CLI::PositiveNumber);
+  command->add_option("--precision", options->precision, "fp32 (default), bf16 or fp16")
+      ->check(CLI::IsMember({"fp32", "bf16", "fp16"}));
   command->add_flag("--json", *json, "Print one JSON array");
   command->add_option("--rows", *rows_file)->group("");  // For the processes that it starts: measure as a rank.
   command->callback([=, &exit_code] {
@@ -182,7 +213,7 @@ void add_zero_memory(CLI::App& bench, int& exit_code) {
       const int code =
           launch_zero_memory(*ranks,
                              {"bench", "zero_mem", "--layers", fmt::format("{}", fmt::join(options->layers, ",")),
-                              "--width", fmt::format("{}", options->width)},
+                              "--width", fmt::format("{}", options->width), "--precision", options->precision},
                              rows);
       if (code != kDone) return code;
       print(*json ? to_json_text(rows) : zero_memory_tables(rows) + "\n");
@@ -227,6 +258,7 @@ void add_bench_command(CLI::App& app, int& exit_code) {
   bench->require_subcommand(1);
   add_roof(*bench, exit_code);
   add_train(*bench, exit_code);
+  add_gemm(*bench, exit_code);
   add_zero_memory(*bench, exit_code);
   add_zero_traffic(*bench, exit_code);
 }

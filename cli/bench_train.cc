@@ -72,6 +72,9 @@ Config make_config(const TrainBenchOptions& options) {
       {"optimizer", {{"type", "AdamW"}, {"params", {{"lr", 1e-3}, {"weight_decay", 0.01}}}}},
       {"gradient_clipping", 1.0},
       {"zero_optimization", {{"stage", 0}}},
+      {"fp16", {{"enabled", options.precision == "fp16"}}},
+      {"bf16", {{"enabled", options.precision == "bf16"}}},
+      {"lockstep", {{"half_products", options.products}}},
   };
   return Config::from_text(text.dump(), "the benchmark's config", {.world_size = 1});
 }
@@ -147,6 +150,8 @@ std::vector<BenchRow> measure_training(const TrainBenchOptions& options) {
                 {"width", options.width},
                 {"heads", options.heads},
                 {"vocab", options.vocabulary}});
+  row["precision"] = options.precision;
+  if (options.precision != "fp32") row["products"] = options.products;
   row["parameters"] = engine.parameter_count();
   row["seq"] = length;
   row["micro"] = options.micro_batch;

@@ -18,9 +18,11 @@ struct TrainBenchOptions {
   int64_t micro_batch = 8;
   int64_t accumulation = 1;
   int64_t steps = 20;
-  int64_t warm_up = 4;  ///< Steps before the clock starts.
-  int threads = 0;      ///< 0: one for each core.
-  bool quick = false;   ///< A smaller matrix product as the roof.
+  std::string precision = "fp32";  ///< Or bf16, fp16.
+  std::string products = "auto";   ///< lockstep.half_products.
+  int64_t warm_up = 4;             ///< Steps before the clock starts.
+  int threads = 0;                 ///< 0: one for each core.
+  bool quick = false;              ///< A smaller matrix product as the roof.
 };
 
 /// Trains on random tokens with AdamW and clipping, one rank, and measures the time of a step and what it does beside

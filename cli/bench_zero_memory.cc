@@ -26,17 +26,25 @@ namespace {
 constexpr int64_t kStages = 4;
 constexpr int64_t kHeads = 4;
 constexpr int64_t kTokens = 2;  // Activations do not count as state, and their share of a peak shrinks with the tokens.
-constexpr int64_t kFloatBytes = 4;
 
 LayerStack make_model(int64_t layers, int64_t width, int64_t vocabulary) {
   return models::gpt2({.layers = layers, .width = width, .heads = kHeads, .positions = 64, .vocabulary = vocabulary});
 }
 
-Config make_config(int64_t stage, bool overlap, int ranks) {
+/// The config of a stage.
+struct Variant {
+  int64_t stage = 0;
+  bool overlap = false;
+  std::string precision{};
+};
+
+Config make_config(const Variant& variant, int ranks) {
   const nlohmann::json text{{"train_micro_batch_size_per_gpu", 1},
                             {"optimizer", {{"type", "AdamW"}, {"params", {{"lr", 1e-3}, {"weight_decay", 0.01}}}}},
                             {"gradient_clipping", 1.0},
-                            {"zero_optimization", {{"stage", stage}, {"overlap_comm", overlap}}}};
+                            {"zero_optimization", {{"stage", variant.stage}, {"overlap_comm", variant.overlap}}},
+                            {"fp16", {{"enabled", variant.precision == "fp16"}}},
+                            {"bf16", {{"enabled", variant.precision == "bf16"}}}};
   return Config::from_text(text.dump(), "the benchmark's config", {.world_size = ranks});
 }
 
@@ -82,21 +90,24 @@ BenchRow measure_slope(const World& world, int64_t stage, const ZeroMemoryOption
   for (const int64_t layers : options.layers) {
     const int64_t before = tensor::current_bytes();
     // Without overlap the bytes repeat exactly: a bucket more or less under way would hide in them.
-    Engine engine = initialize(make_model(layers, options.width, 256), make_config(stage, false, ranks), world);
+    Engine engine = initialize(make_model(layers, options.width, 256),
+                               make_config({stage, false, options.precision}, ranks), world);
     const Held held = largest(*world.communicator, measure_step(engine, before));
     parameters.push_back(engine.parameter_count());
     bytes[0].push_back(held.between_steps);
     bytes[1].push_back(held.state);
     bytes[2].push_back(held.peak);
   }
-  const double limit = zero_state_limit(stage, ranks);
+  const ZeroState state{.stage = stage, .half = options.precision != "fp32"};
+  const double limit = state.limit(ranks);
   const double peak = bytes_per_parameter(parameters, bytes[2]);
   return {{"name", "zero_mem"},
           {"stage", stage},
           {"ranks", ranks},
+          {"precision", options.precision},
           {"width", options.width},
           {"layers", fmt::format("{}", fmt::join(options.layers, ","))},
-          {"formula", zero_state_formula(stage)},
+          {"formula", state.formula()},
           {"limit", rounded(limit)},
           {"between_steps", rounded(bytes_per_parameter(parameters, bytes[0]))},
           {"after_backward", rounded(bytes_per_parameter(parameters, bytes[1]))},
@@ -104,10 +115,10 @@ BenchRow measure_slope(const World& world, int64_t stage, const ZeroMemoryOption
           {"ratio", rounded(peak / limit)}};
 }
 
-BenchRow measure_building(const World& world) {
+BenchRow measure_building(const World& world, const std::string& precision) {
   const int ranks = world.communicator->size();
   const LayerStack model = make_model(/*layers=*/12, /*width=*/512, /*vocabulary=*/4096);
-  const Config config = make_config(/*stage=*/3, /*overlap=*/true, ranks);
+  const Config config = make_config({.stage = 3, .overlap = true, .precision = precision}, ranks);
   const plan::Plan plan = engine::plan_for(model, config, ranks);
   const int64_t before = tensor::current_bytes();
   tensor::reset_peak_bytes();
@@ -115,15 +126,17 @@ BenchRow measure_building(const World& world) {
   const int64_t built = tensor::peak_bytes() - before;
   const Held held = measure_step(engine, before);
 
+  const int64_t weight_bytes = plan::bytes_of(plan.options.weight_type);
   int64_t layer = 0;
-  for (const plan::UnitLayout& layout : plan.layouts) layer = std::max(layer, layout.numel * kFloatBytes);
+  for (const plan::UnitLayout& layout : plan.layouts) layer = std::max(layer, layout.numel * weight_bytes);
   int64_t bucket = 0;
-  for (const plan::Bucket& it : plan.buckets) bucket = std::max(bucket, it.slice_numel * ranks * kFloatBytes);
+  for (const plan::Bucket& it : plan.buckets) bucket = std::max(bucket, it.slice_numel * ranks * weight_bytes);
   const int64_t share = plan.memory.parameters + plan.memory.gradients + plan.memory.optimizer;
   const Held most = largest(*world.communicator, {.state = built, .peak = held.peak});
   return {{"name", "zero_mem_build"},
           {"stage", 3},
           {"ranks", ranks},
+          {"precision", precision},
           {"parameters", plan.table.numel()},
           {"share_bytes", share},
           {"layer_bytes", layer},
@@ -138,15 +151,16 @@ BenchRow measure_building(const World& world) {
 
 }  // namespace
 
-double zero_state_limit(int64_t stage, int ranks) {
-  // Weights, gradients and Adam's two moments: 4, 4 and 8 bytes, each of which a stage shares out or not.
+double ZeroState::limit(int ranks) const {
+  // Weights, gradients, and what the update needs beside them, each of which a stage shares out or not.
   const auto held = [&](double bytes, int64_t from_stage) { return stage >= from_stage ? bytes / ranks : bytes; };
-  return held(4, 3) + held(4, 2) + held(8, 1);
+  return half ? held(2, 3) + held(2, 2) + held(12, 1) : held(4, 3) + held(4, 2) + held(8, 1);
 }
 
-std::string zero_state_formula(int64_t stage) {
+std::string ZeroState::formula() const {
   static constexpr std::array<const char*, kStages> kFormulas{"16", "8+8/N", "4+12/N", "16/N"};
-  return kFormulas.at(static_cast<size_t>(stage));
+  static constexpr std::array<const char*, kStages> kHalfFormulas{"16", "4+12/N", "2+14/N", "16/N"};
+  return (half ? kHalfFormulas : kFormulas).at(static_cast<size_t>(stage));
 }
 
 double bytes_per_parameter(const std::vector<int64_t>& parameters, const std::vector<int64_t>& bytes) {
@@ -177,13 +191,13 @@ std::vector<BenchRow> measure_zero_memory(const World& world, const ZeroMemoryOp
   at::set_num_threads(1);
   std::vector<BenchRow> rows;
   for (int64_t stage = 0; stage < kStages; ++stage) rows.push_back(measure_slope(world, stage, options));
-  if (world.communicator->size() > 1) rows.push_back(measure_building(world));
+  if (world.communicator->size() > 1) rows.push_back(measure_building(world, options.precision));
   return rows;
 }
 
 std::string zero_memory_tables(const std::vector<BenchRow>& rows) {
-  std::vector<std::vector<std::string>> slopes{
-      {"stage", "ranks", "formula", "bytes a parameter", "between steps", "after backward", "peak", "peak / formula"}};
+  std::vector<std::vector<std::string>> slopes{{"stage", "ranks", "precision", "formula", "bytes a parameter",
+                                                "between steps", "after backward", "peak", "peak / formula"}};
   std::vector<std::vector<std::string>> building{{"stage 3 of", "ranks", "what", "predicted", "measured", "ratio"}};
   const auto number = [](const BenchRow& row, const char* key) {
     return fmt::format("{:.4g}", row.at(key).get<double>());
@@ -193,9 +207,9 @@ std::string zero_memory_tables(const std::vector<BenchRow>& rows) {
   };
   for (const BenchRow& row : rows) {
     if (row.at("name") == "zero_mem") {
-      slopes.push_back({row.at("stage").dump(), row.at("ranks").dump(), row.at("formula").get<std::string>(),
-                        number(row, "limit"), number(row, "between_steps"), number(row, "after_backward"),
-                        number(row, "peak"), number(row, "ratio")});
+      slopes.push_back({row.at("stage").dump(), row.at("ranks").dump(), row.at("precision").get<std::string>(),
+                        row.at("formula").get<std::string>(), number(row, "limit"), number(row, "between_steps"),
+                        number(row, "after_backward"), number(row, "peak"), number(row, "ratio")});
       continue;
     }
     const std::string parameters = base::format_count(row.at("parameters").get<int64_t>());

@@ -15,12 +15,18 @@ namespace lockstep::cli {
 struct ZeroMemoryOptions {
   std::vector<int64_t> layers{2, 4, 6};  ///< Depths of one GPT-2; at least two, from 2 on, so that constants cancel.
   int64_t width = 256;
+  std::string precision = "fp32";  ///< Or bf16, fp16.
 };
 
-/// What ZeRO's paper lets one rank hold for each parameter at `stage`, in fp32 with Adam, in bytes.
-double zero_state_limit(int64_t stage, int ranks);
-/// "8+8/N".
-std::string zero_state_formula(int64_t stage);
+/// What ZeRO's paper lets one rank hold for each parameter with Adam, in bytes: in fp32, or in 16 bits with fp32 master
+/// weights.
+struct ZeroState {
+  int64_t stage = 0;
+  bool half = false;
+
+  [[nodiscard]] double limit(int ranks) const;
+  [[nodiscard]] std::string formula() const;  ///< "8+8/N".
+};
 
 /// The least-squares slope of `bytes` over `parameters`.
 double bytes_per_parameter(const std::vector<int64_t>& parameters, const std::vector<int64_t>& bytes);

@@ -144,8 +144,10 @@ struct ElasticityConfig {
 /// Keys that DeepSpeed does not have; JSON object "lockstep", which it ignores.
 struct LockstepConfig {
   enum class ReduceAt { automatic, boundary, micro_batch };
+  enum class HalfProducts { automatic, native, widened };
   bool deterministic = false;
   ReduceAt reduce_at = ReduceAt::automatic;
+  HalfProducts half_products = HalfProducts::automatic;
   int64_t max_skipped_steps = 20;
   double timeout = 600;  ///< Seconds.
   std::vector<std::string> no_decay{};

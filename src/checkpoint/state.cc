@@ -70,9 +70,13 @@ Json to_json(const TrainingState& state) {
                   {"token_count", state.data.token_count},
                   {"sequence_length", state.data.sequence_length},
                   {"shuffle", state.data.shuffle}};
-  json["run"] = {{"world_size", state.run.world_size}, {"accumulation", state.run.accumulation},
-                 {"reduce_at", state.run.reduce_at},   {"threads_per_rank", state.run.threads_per_rank},
-                 {"simd_level", state.run.simd_level}, {"torch_version", state.run.torch_version}};
+  json["run"] = {{"world_size", state.run.world_size},
+                 {"accumulation", state.run.accumulation},
+                 {"reduce_at", state.run.reduce_at},
+                 {"half_products", state.run.half_products},
+                 {"threads_per_rank", state.run.threads_per_rank},
+                 {"simd_level", state.run.simd_level},
+                 {"torch_version", state.run.torch_version}};
   json["plan"] = {{"hash", hex(state.plan_hash)}, {"text", lines(state.plan)}};
   json["config"] = embed(state.config);
   json["model"] = embed(state.model);
@@ -105,6 +109,7 @@ TrainingState from_json(const Json& json) {
   run.at("world_size").get_to(state.run.world_size);
   run.at("accumulation").get_to(state.run.accumulation);
   run.at("reduce_at").get_to(state.run.reduce_at);
+  state.run.half_products = run.value("half_products", "");  // Absent where nothing had 16 bits yet.
   run.at("threads_per_rank").get_to(state.run.threads_per_rank);
   run.at("simd_level").get_to(state.run.simd_level);
   run.at("torch_version").get_to(state.run.torch_version);
@@ -161,6 +166,7 @@ std::vector<std::string> differences(const RunFacts& there, const RunFacts& here
   compare("ranks", there.world_size, here.world_size);
   compare("accumulation", there.accumulation, here.accumulation);
   compare("lockstep.reduce_at", there.reduce_at, here.reduce_at);
+  compare("lockstep.half_products", there.half_products, here.half_products);
   compare("threads per rank", there.threads_per_rank, here.threads_per_rank);
   compare("SIMD level", there.simd_level, here.simd_level);
   compare("LibTorch", there.torch_version, here.torch_version);

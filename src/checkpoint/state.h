@@ -26,6 +26,7 @@ struct RunFacts {
   int64_t world_size = 1;
   int64_t accumulation = 1;
   std::string reduce_at{};
+  std::string half_products{};  ///< "native" or "widened"; empty without 16-bit products.
   int64_t threads_per_rank = 1;
   std::string simd_level{};
   std::string torch_version{};

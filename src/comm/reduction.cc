@@ -81,8 +81,7 @@ class ReduceScatterMean final : public Handle::Pending {
   void sum_in_place(std::vector<uint8_t>& non_finite) const {
     std::vector<const float*> values;
     at::Tensor of_peer;
-    for (int peer = 0; peer < size_; ++peer)
-      values.push_back(contribution(peer, of_peer).const_data_ptr<float>());
+    for (int peer = 0; peer < size_; ++peer) values.push_back(contribution(peer, of_peer).const_data_ptr<float>());
     kernels::sum_mean(values, mean_.numel(), mean_.mutable_data_ptr<float>(), non_finite);
   }
 

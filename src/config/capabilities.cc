@@ -23,8 +23,11 @@ bool is_optimizer(const Config& c, const char* types) { return holds_word(types,
 const std::vector<Capability>& capabilities() {
   static const std::vector<Capability> kRows{
       // Precision.
-      {"torch_autocast.enabled", "autocast", kFalse, [](const Config& c) { return c.torch_autocast.enabled; }},
-      {"amp.enabled", "automatic mixed precision", kFalse, [](const Config& c) { return c.amp.enabled; }},
+      {"amp.keep_batchnorm_fp32", "batch norm in fp32 beside fp16 weights", kFalse,
+       [](const Config& c) {
+         return c.amp.enabled && c.amp.keep_batchnorm_fp32.value_or(false) &&
+                holds_word("O2 O3", c.amp.opt_level.value_or(""));
+       }},
       {"data_types.buffer_dtype", "casting buffers", "write \"fp32\"",
        [](const Config& c) { return c.data_types.buffer_dtype.value_or(DataType::fp32) != DataType::fp32; }},
       // ZeRO.

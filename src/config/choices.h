@@ -19,6 +19,7 @@ inline constexpr std::array kWriterParallel{Choice{"REPLICA", "replica"}, Choice
                                             Choice{"MACHINE", "machine"}};
 inline constexpr std::array kTagValidations{Choice{"Ignore", "ignore IGNORE"}, Choice{"Warn", "warn WARN"},
                                             Choice{"Fail", "fail FAIL"}};
+inline constexpr std::array kHalfProducts{Choice{"auto"}, Choice{"native"}, Choice{"widened"}};
 inline constexpr std::array kReduceAt{Choice{"auto"}, Choice{"boundary"}, Choice{"micro_batch"}};
 
 template <>
@@ -60,6 +61,10 @@ inline std::span<const Choice> choices<CheckpointWriterConfig::DataParallel>() {
 template <>
 inline std::span<const Choice> choices<CheckpointConfig::TagValidation>() {
   return kTagValidations;
+}
+template <>
+inline std::span<const Choice> choices<LockstepConfig::HalfProducts>() {
+  return kHalfProducts;
 }
 template <>
 inline std::span<const Choice> choices<LockstepConfig::ReduceAt>() {

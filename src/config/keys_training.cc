@@ -94,6 +94,10 @@ void declare_training(KeyList& list, Config& c) {
        {.meaning = "When ranks are reduced under accumulation: boundary (once a step, after local sums), micro_batch "
                    "(each one, the owner accumulates), auto (boundary at stages 0-1, micro_batch at 2-3).",
         .cost = "micro_batch sends accumulation times the bytes and needs less memory at stages 2-3"});
+  list("half_products", c.lockstep.half_products,
+       {.meaning = "How the built-in models multiply matrices of 16-bit floats: native (by LibTorch), widened (blocks "
+                   "widened to fp32), auto (a resumed run's; else native where rank 0's CPU has units for the type).",
+        .cost = "native without such units is up to 100 times slower"});
   list("max_skipped_steps", c.lockstep.max_skipped_steps,
        {.meaning = "Non-finite steps in a row after which training stops as diverged (outside dynamic fp16 scaling).",
         .range = kAtLeastOne});
@@ -175,19 +179,28 @@ void declare_precision(KeyList& list, Config& c) {
   list("fp16_backend", amp.fp16_backend,
        {.meaning = "torch (operators in fp16, fp32 weights, gradient scaler), apex, or auto.",
         .only_if = "amp.enabled"});
-  list("cast_model_type", amp.cast_model_type, {.meaning = "Apex: type of the weights.", .only_if = "amp.enabled"});
+  list("cast_model_type", amp.cast_model_type,
+       {.meaning = "Apex: type of the weights.", .inert = "the level decides", .only_if = "amp.enabled"});
   list("patch_torch_functions", amp.patch_torch_functions,
-       {.meaning = "Apex: cast by operator.", .only_if = "amp.enabled"});
+       {.meaning = "Apex: cast by operator.", .inert = "the level decides", .only_if = "amp.enabled"});
   list("keep_batchnorm_fp32", amp.keep_batchnorm_fp32,
        {.meaning = "Apex: batch norm stays fp32.", .only_if = "amp.enabled"});
   list("master_weights", amp.master_weights, {.meaning = "Apex: fp32 masters.", .only_if = "amp.enabled"});
   list(
       "loss_scale", amp.loss_scale,
       {.meaning = "Apex: a static loss scale; absent: the level's own.", .range = kPositive, .only_if = "amp.enabled"});
-  list("cast_model_outputs", amp.cast_model_outputs, {.meaning = "Apex: type of outputs.", .only_if = "amp.enabled"});
+  list("cast_model_outputs", amp.cast_model_outputs,
+       {.meaning = "Apex: type of outputs.", .inert = "a loss is always fp32", .only_if = "amp.enabled"});
   list("num_losses", amp.num_losses,
-       {.meaning = "Apex: losses, each with its scale.", .range = kAtLeastOne, .only_if = "amp.enabled"});
-  list("verbosity", amp.verbosity, {.meaning = "Apex: messages.", .range = kAtLeastZero, .only_if = "amp.enabled"});
+       {.meaning = "Apex: losses, each with its scale.",
+        .range = kAtLeastOne,
+        .inert = "one scale serves all losses of a step",
+        .only_if = "amp.enabled"});
+  list("verbosity", amp.verbosity,
+       {.meaning = "Apex: messages.",
+        .range = kAtLeastZero,
+        .inert = "the log's level decides",
+        .only_if = "amp.enabled"});
   list("min_loss_scale", amp.min_loss_scale,
        {.meaning = "Apex: floor of a dynamic scale.", .range = kPositive, .only_if = "amp.enabled"});
   list("max_loss_scale", amp.max_loss_scale,

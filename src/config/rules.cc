@@ -1,6 +1,8 @@
 // What may not stand together in a config, and what is likely a mistake.
 #include <fmt/format.h>
 
+#include <cmath>
+
 #include "config/draft.h"
 #include "lockstep/error.h"
 #include "lockstep/log.h"
@@ -21,6 +23,28 @@ bool text_says(const Config& c, std::string_view block, std::string_view member)
 }
 
 bool deep_compile(const Config& c) { return text_says(c, "compile", "\"deepcompile\": true"); }
+
+void check_amp(Draft& draft) {
+  const AmpConfig& amp = draft.config.amp;
+  using Backend = AmpConfig::Backend;
+  if (amp.opt_level && !named(*amp.opt_level, "O0 O1 O2 O3"))
+    draft.problem("amp.opt_level", "not a level; write \"O0\", \"O1\", \"O2\" or \"O3\"");
+  if (!amp.enabled) return;
+  if (amp.opt_level && amp.fp16_backend == Backend::torch)
+    draft.problem("amp.opt_level", "Apex's, while fp16_backend is \"torch\"; remove one of them");
+  const bool apex = amp.fp16_backend == Backend::apex || amp.opt_level.has_value();
+  const std::string level = apex ? amp.opt_level.value_or("O1") : "";
+  const auto useless = [&](const char* key, bool used, std::string_view with) {
+    const std::string path = std::string("amp.") + key;
+    if (!used && draft.valued(path)) draft.warning(path, fmt::format("changes nothing with {}; remove it", with));
+  };
+  const bool scales = apex && level != "O0";
+  const std::string here = apex ? "opt_level " + level : "fp16_backend torch";
+  for (const char* key : {"loss_scale", "min_loss_scale", "max_loss_scale"}) useless(key, scales, here);
+  for (const char* key : {"master_weights", "keep_batchnorm_fp32"}) useless(key, level == "O2" || level == "O3", here);
+  if (scales && amp.min_loss_scale && *amp.min_loss_scale > amp.max_loss_scale)
+    draft.problem("amp.min_loss_scale", "above max_loss_scale; swap the two");
+}
 
 void check_precision(Draft& draft) {
   const Config& c = draft.config;
@@ -45,8 +69,7 @@ void check_precision(Draft& draft) {
     draft.problem("amp.enabled",
                   fmt::format("amp does not go with zero_optimization.stage {}; use fp16 or torch_autocast", stage));
   }
-  if (c.amp.opt_level && !named(*c.amp.opt_level, "O0 O1 O2 O3"))
-    draft.problem("amp.opt_level", "not a level; write \"O0\", \"O1\", \"O2\" or \"O3\"");
+  check_amp(draft);
 
   if (c.torch_autocast.enabled && !draft.failed("torch_autocast.dtype")) {
     const std::optional<DataType> type = c.torch_autocast.dtype;
@@ -84,6 +107,8 @@ void check_precision(Draft& draft) {
     draft.notice("fp16.loss_scale", "static: a scale above 0 never changes (0 is dynamic)");
     if (draft.valued("fp16.initial_scale_power"))
       draft.warning("fp16.initial_scale_power", "changes nothing: loss_scale above 0 is static; write loss_scale 0");
+  } else if (c.fp16.enabled && c.fp16.min_loss_scale > std::ldexp(1.0, static_cast<int>(c.fp16.initial_scale_power))) {
+    draft.problem("fp16.min_loss_scale", "above the first scale, 2^initial_scale_power; lower it, or raise the power");
   }
   const std::optional<DataType> parameters = c.data_types.param_dtype;
   const DataType mode = c.fp16.enabled ? DataType::fp16 : c.bf16.enabled ? DataType::bf16 : DataType::fp32;

@@ -1,7 +1,5 @@
-// From values to objects: the only file that reads Config for the components.
+// From values to objects: the only file, beside precision/mode.cc, that reads Config for the components.
 #include <fmt/format.h>
-
-#include <cmath>
 
 #include "base/check.h"
 #include "comm/agreement.h"
@@ -11,6 +9,8 @@
 #include "lr/table.h"
 #include "model/weights.h"
 #include "optim/table.h"
+#include "precision/mode.h"
+#include "tensor/elements.h"
 #include "zero/parameter_table.h"
 
 namespace lockstep {
@@ -30,24 +30,6 @@ optim::OptimizerOptions optimizer_options(const OptimizerConfig& config) {
           .nesterov = params.nesterov,
           .alpha = params.alpha,
           .centered = params.centered};
-}
-
-/// Of weights, activations and the gradients that backward leaves.
-DataType weight_type(const Config& config) {
-  if (config.fp16.enabled) return DataType::fp16;
-  return config.bf16.enabled ? DataType::bf16 : DataType::fp32;
-}
-
-precision::LossScalerOptions scaler_options(const Config& config) {
-  const Fp16Config& fp16 = config.fp16;
-  if (!fp16.enabled) return {};
-  const bool dynamic = fp16.loss_scale == 0;
-  return {.dynamic = dynamic,
-          .scale = dynamic ? std::ldexp(1.0, static_cast<int>(fp16.initial_scale_power)) : fp16.loss_scale,
-          .window = fp16.loss_scale_window,
-          .hysteresis = fp16.hysteresis,
-          .consecutive_hysteresis = fp16.consecutive_hysteresis,
-          .min_scale = fp16.min_loss_scale};
 }
 
 lr::Warmup warmup_type(SchedulerParams::WarmupType type) {
@@ -112,6 +94,13 @@ bool reduces_each_micro_batch(const Config& config) {
   return config.zero_optimization.stage >= 2;
 }
 
+tensor::HalfProducts half_products_here(const Config& config, DataType type) {
+  using Key = LockstepConfig::HalfProducts;
+  const Key key = config.lockstep.half_products;
+  if (key == Key::automatic) return tensor::best_half_products(type);
+  return key == Key::native ? tensor::HalfProducts::native : tensor::HalfProducts::widened;
+}
+
 zero::InitialValues initial_values(const std::string& weights_folder, const LayerStack& model) {
   if (weights_folder.empty()) return nullptr;
   auto weights = std::make_shared<const model::Weights>(model::load_weights(weights_folder));
@@ -124,9 +113,16 @@ zero::InitialValues initial_values(const std::string& weights_folder, const Laye
 
 }  // namespace
 
+void engine::agree_on_half_products(Engine::Parts& parts, tensor::HalfProducts here) {
+  const at::Tensor choice = at::full({1}, static_cast<int64_t>(here), at::kLong);
+  parts.group->broadcast(choice, 0, "rank 0's choice of 16-bit products");
+  parts.half_products = static_cast<tensor::HalfProducts>(choice.item<int64_t>());
+}
+
 plan::Plan engine::plan_for(const LayerStack& model, const Config& config, int world_size) {
   const auto rule = optim::make_optimizer(config.optimizer.type, optimizer_options(config.optimizer));
-  const DataType weights = weight_type(config);
+  const precision::Mode mode = precision::mode_of(config);
+  const DataType weights = mode.weights;
   const DataType wire = config.communication_data_type.value_or(weights);
   const int64_t bucket_numel =
       config.zero_optimization.reduce_bucket_size.value_or(kDefaultBucketBytes / plan::bytes_of(wire));
@@ -142,6 +138,7 @@ plan::Plan engine::plan_for(const LayerStack& model, const Config& config, int w
                           .max_live_numel = config.zero_optimization.stage3_max_live_parameters,
                           .sparse_gradients = config.sparse_gradients,
                           .weight_type = weights,
+                          .master_weights = mode.master_weights,
                           .wire_type = wire,
                           .optimizer_states = static_cast<int64_t>(rule->state_names().size())});
 }
@@ -156,6 +153,7 @@ Engine initialize(const LayerStack& model, const Config& config, const World& wo
     throw ConfigError(
         "optimizer: the block is missing; name one, such as {\"type\": \"AdamW\", \"params\": {\"lr\": 1e-3}}");
 
+  const precision::Mode mode = precision::mode_of(config);
   auto parts = std::make_unique<Engine::Parts>(Engine::Parts{
       .config = config,
       .log = options.log,
@@ -164,13 +162,15 @@ Engine initialize(const LayerStack& model, const Config& config, const World& wo
       .model = model,
       .group = world.communicator,
       .plan = engine::plan_for(model, config, world.communicator->size()),
-      .scaler = precision::LossScaler(scaler_options(config)),
+      .scaler = precision::LossScaler(mode.scaler),
       .non_finite = precision::NonFinitePolicy(config.lockstep.max_skipped_steps),
   });
   Engine::Parts& p = *parts;
-  if (config.fp16.enabled && config.fp16.auto_cast) p.input_type = at::kHalf;
+  if (mode.casts_inputs) p.input_type = tensor::scalar_type(mode.weights);
+  if (mode.autocast) p.autocast_type = tensor::scalar_type(*mode.autocast);
   if (config.gradient_allreduce_op == Config::ReduceOp::sum) p.gradient_scale = p.group->size();
   comm::verify_agreement(*p.group, p.plan.hash(), "the plan (model, config and world size)");
+  if (mode.product_type()) engine::agree_on_half_products(p, half_products_here(config, *mode.product_type()));
 
   p.rule = optim::make_optimizer(config.optimizer.type, optimizer_options(config.optimizer));
   const bool has_betas = config.optimizer.type == "Adam" || config.optimizer.type == "AdamW";

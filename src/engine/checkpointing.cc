@@ -65,6 +65,7 @@ TrainingState training_state(const Engine::Parts& parts) {
                       .run = {.world_size = parts.group->size(),
                               .accumulation = parts.config.gradient_accumulation_steps,
                               .reduce_at = parts.plan.reduces_each_micro_batch() ? "micro_batch" : "boundary",
+                              .half_products = parts.half_products ? std::string(name_of(*parts.half_products)) : "",
                               .threads_per_rank = at::get_num_threads(),
                               .simd_level = kernels::simd_level(),
                               .torch_version = built_with_torch()},
@@ -115,6 +116,13 @@ void check_loadable(const Engine::Parts& parts, const checkpoint::Reader& reader
   });
 }
 
+/// A resumed run multiplies as the saved one did, unless the config says how.
+void keep_half_products(Engine::Parts& parts, const std::string& saved) {
+  if (!parts.half_products || parts.config.lockstep.half_products != LockstepConfig::HalfProducts::automatic) return;
+  for (const auto products : {tensor::HalfProducts::native, tensor::HalfProducts::widened})
+    if (saved == name_of(products)) engine::agree_on_half_products(parts, products);
+}
+
 std::string default_tag(const Config& config, int64_t steps) {
   return config.checkpoint.prefix ? fmt::format("{}-step_{}", *config.checkpoint.prefix, steps)
                                   : fmt::format("global_step{}", steps);
@@ -147,6 +155,7 @@ void Engine::load_checkpoint(const std::string& directory, const std::string& ta
     check_loadable(parts, *reader);
   });
   const TrainingState& state = reader->state();
+  keep_half_products(parts, state.run.half_products);
   warn_of_differences(parts.log, state, training_state(parts));
 
   parts.calls->finish_backward();  // No unit stays whole with the values from before.

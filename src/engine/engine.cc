@@ -30,6 +30,7 @@ void Engine::backward(const at::Tensor& loss) {
   parts_->reducer->start_backward(engine::reduction_of_backward(*parts_));
   ++parts_->backwards;
   const double seed = parts_->scaler.scale() / static_cast<double>(parts_->plan.options.accumulation);
+  const tensor::HalfProductsScope products(parts_->half_products);
   try {
     parts_->calls->run_backward([&] { loss.backward(at::full({}, seed, loss.options().requires_grad(false))); });
   } catch (const CommError&) {

@@ -4,6 +4,7 @@
 
 #include "engine/parts.h"
 #include "lockstep/data.h"
+#include "precision/autocast.h"
 #include "tensor/seeds.h"
 
 namespace lockstep::engine {
@@ -18,6 +19,9 @@ at::Tensor run_forward(Engine::Parts& parts, const at::Tensor& input, const at::
                                         .call = call}));
   };
   const bool records = at::GradMode::is_enabled();
+  const precision::AutocastScope autocast(parts.autocast_type, input.device().type(),
+                                          /*keeps_casts=*/!parts.plan.options.shard.parameters);
+  const tensor::HalfProductsScope products(parts.half_products);
   std::vector<at::Tensor> hidden{parts.input_type && input.is_floating_point() ? input.to(*parts.input_type) : input};
   const size_t layers = parts.model.layers.size();
   for (size_t layer = 0; layer < layers; ++layer) {

@@ -17,6 +17,7 @@
 #include "plan/plan.h"
 #include "precision/loss_scaler.h"
 #include "precision/non_finite_policy.h"
+#include "tensor/half_products.h"
 #include "zero/gradient_reducer.h"
 #include "zero/parameter_store.h"
 #include "zero/sharded_optimizer.h"
@@ -31,8 +32,9 @@ struct Engine::Parts {
   Log log{};
   std::shared_ptr<Trace> trace{};  ///< Null: none.
   uint64_t seed = 0;
-  double gradient_scale = 1;  ///< Of a mean over ranks: their number, where gradients are summed.
-  std::optional<at::ScalarType> input_type{};  ///< To which floating inputs are cast.
+  double gradient_scale = 1;                      ///< Of a mean over ranks: their number, where gradients are summed.
+  std::optional<at::ScalarType> input_type{};     ///< To which floating inputs are cast.
+  std::optional<at::ScalarType> autocast_type{};  ///< Of forward; none: every operator takes its inputs as they are.
   LayerStack model{};
   std::shared_ptr<Communicator> group{};
   plan::Plan plan{};
@@ -44,6 +46,7 @@ struct Engine::Parts {
   std::unique_ptr<zero::GradientReducer> reducer{};
 
   // State of training, all of it in checkpoints.
+  std::optional<tensor::HalfProducts> half_products{};  ///< None without 16-bit products.
   DataDescription data{};
   int64_t steps = 0;
   int64_t applied_steps = 0;
@@ -90,6 +93,9 @@ StepReport run_instructions(Engine::Parts& parts, Engine& engine, const Loader& 
 
 /// The update instruction: reduce, check, clip, update, gather, schedule, report.
 StepReport run_step(Engine::Parts& parts);
+
+/// Multiplies 16-bit floats as rank 0's `here` says, on all ranks.  Collective.
+void agree_on_half_products(Engine::Parts& parts, tensor::HalfProducts here);
 
 /// The plan that initialize() makes, without building anything.  Throws ConfigError.
 plan::Plan plan_for(const LayerStack& model, const Config& config, int world_size);

@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "model/ops/attention.h"
+#include "model/ops/embedding.h"
 #include "model/ops/layer_norm.h"
 #include "model/ops/linear.h"
 #include "model/ops/linear_cross_entropy.h"
@@ -49,7 +50,7 @@ class Gpt2Embedding final : public Layer {
   std::vector<at::Tensor> forward(std::span<const at::Tensor> inputs) override {
     const at::Tensor& input = inputs.front();
     check_tokens(input, options_.positions);
-    const at::Tensor x = at::embedding(tokens_, input) + positions_.narrow(0, 0, input.size(1));
+    const at::Tensor x = ops::embedding(tokens_, input) + positions_.narrow(0, 0, input.size(1));
     return {drop(x, options_.embedding_dropout, *training_)};
   }
 

@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 
 #include "base/check.h"
+#include "model/ops/attention.h"
+#include "model/ops/embedding.h"
 #include "model/ops/linear.h"
 #include "model/ops/linear_cross_entropy.h"
 #include "model/rotary.h"
@@ -43,7 +45,7 @@ class LlamaEmbedding final : public Layer {
 
   std::vector<at::Tensor> forward(std::span<const at::Tensor> inputs) override {
     check_tokens(inputs.front(), options_.positions);
-    return {at::embedding(weight_, inputs.front())};
+    return {ops::embedding(weight_, inputs.front())};
   }
 
  private:
@@ -134,9 +136,7 @@ class LlamaBlock final : public Layer {
     const at::Tensor query = rotary_->turn(split_heads(query_(x))).transpose(1, 2);
     const at::Tensor key = for_each_query_head(rotary_->turn(split_heads(key_(x))));
     const at::Tensor value = for_each_query_head(split_heads(value_(x)));
-    const at::Tensor y = at::scaled_dot_product_attention(query, key, value, /*attn_mask=*/{},
-                                                          *training_ ? options_.attention_dropout : 0.0,
-                                                          /*is_causal=*/true);
+    const at::Tensor y = ops::causal_attention({query, key, value}, *training_ ? options_.attention_dropout : 0.0);
     return attention_out_(y.transpose(1, 2).reshape({x.size(0), x.size(1), -1}));
   }
 

@@ -18,12 +18,12 @@ at::Tensor Rotary::turn(const at::Tensor& x) {
   if (!cosines_.defined() || cosines_.size(0) < length || cosines_.device() != x.device())
     make_table(length, x.device());
   const int64_t half = head_width_ / 2;
-  // [T, 1, half] against [batch, T, heads, half]; in the activations' dtype, as Hugging Face has it.
-  const at::Tensor cosines = cosines_.narrow(0, 0, length).unsqueeze(1).to(x.scalar_type());
-  const at::Tensor sines = sines_.narrow(0, 0, length).unsqueeze(1).to(x.scalar_type());
+  // [T, 1, half] against [batch, T, heads, half]: the table stays fp32, and so do products with it; rounded once.
+  const at::Tensor cosines = cosines_.narrow(0, 0, length).unsqueeze(1);
+  const at::Tensor sines = sines_.narrow(0, 0, length).unsqueeze(1);
   const at::Tensor first = x.narrow(-1, 0, half);
   const at::Tensor second = x.narrow(-1, half, half);
-  return at::cat({first * cosines - second * sines, second * cosines + first * sines}, -1);
+  return at::cat({first * cosines - second * sines, second * cosines + first * sines}, -1).to(x.scalar_type());
 }
 
 }  // namespace lockstep::model

@@ -128,11 +128,13 @@ std::string to_json_text(const Plan& plan) {
   json["parameters"] = plan.table.numel();
   json["accumulation"] = plan.options.accumulation;
   json["hash"] = fmt::format("{:016x}", plan.hash());
-  json["bytes_per_rank"] = {
-      {"parameters", plan.memory.parameters},   {"master_weights", plan.memory.master_weights},
-      {"whole_units", plan.memory.whole_units}, {"gradients", plan.memory.gradients},
-      {"optimizer", plan.memory.optimizer},     {"reduction_buffers", plan.memory.reduction_buffers},
-      {"total", plan.memory.total()}};
+  json["bytes_per_rank"] = {{"parameters", plan.memory.parameters},
+                            {"master_weights", plan.memory.master_weights},
+                            {"whole_units", plan.memory.whole_units},
+                            {"gradients", plan.memory.gradients},
+                            {"optimizer", plan.memory.optimizer},
+                            {"reduction_buffers", plan.memory.reduction_buffers},
+                            {"total", plan.memory.total()}};
   json["sent_bytes_per_step"] = plan.sent_bytes_per_step;
   for (size_t unit = 0; unit < plan.layouts.size(); ++unit)
     json["units"].push_back({{"name", plan.table.units[unit]},

@@ -32,15 +32,15 @@ struct PlanOptions {
   int world_size = 1;
   int64_t accumulation = 1;
   Sharding shard{};
-  bool reduce_each_micro_batch = false;  ///< Else once a step, after the ranks' own sums.
-  int64_t bucket_numel = 0;              ///< Elements over all owners; at least one block per owner is taken.
-  int64_t gather_numel = 0;              ///< Elements of weights gathered in one transfer; larger units go alone.
-  int64_t max_live_numel = 0;            ///< Elements of whole units at a time, where parameters are sharded.
-  bool sparse_gradients = false;         ///< Of look-ups: units that a single layer reads, in its forward only.
+  bool reduce_each_micro_batch = false;   ///< Else once a step, after the ranks' own sums.
+  int64_t bucket_numel = 0;               ///< Elements over all owners; at least one block per owner is taken.
+  int64_t gather_numel = 0;               ///< Elements of weights gathered in one transfer; larger units go alone.
+  int64_t max_live_numel = 0;             ///< Elements of whole units at a time, where parameters are sharded.
+  bool sparse_gradients = false;          ///< Of look-ups: units that a single layer reads, in its forward only.
   DataType weight_type = DataType::fp32;  ///< Of weights, and of the gradients that backward leaves.
   bool master_weights = true;             ///< fp32 ones beside 16-bit weights.
   DataType wire_type = DataType::fp32;    ///< Of gradients between ranks.
-  int64_t optimizer_states = 2;          ///< fp32 values per parameter that the optimizer keeps.
+  int64_t optimizer_states = 2;           ///< fp32 values per parameter that the optimizer keeps.
 
   bool operator==(const PlanOptions&) const = default;
 };
@@ -55,7 +55,7 @@ struct MemoryPrediction {
   int64_t optimizer = 0;
 
   bool operator==(const MemoryPrediction&) const = default;
-  [[nodiscard]] int64_t total() const { 
+  [[nodiscard]] int64_t total() const {
     return parameters + master_weights + whole_units + gradients + reduction_buffers + optimizer;
   }
 };
@@ -92,17 +92,13 @@ struct Plan {
   /// True where a rank updates every element, with states for all; else its own segments only.
   [[nodiscard]] bool updates_everything() const { return !options.shard.optimizer || options.world_size == 1; }
   /// True where the update writes fp32 weights and rounds them to the 16-bit ones.
-  [[nodiscard]] bool keeps_masters() const {
-    return options.weight_type != DataType::fp32 && options.master_weights;
-  }
+  [[nodiscard]] bool keeps_masters() const { return options.weight_type != DataType::fp32 && options.master_weights; }
   /// Of buckets: what travels, or fp32 where they stay and sum micro-batches.
   [[nodiscard]] DataType bucket_type() const {
     return options.accumulation > 1 && !buckets_are_transient() ? DataType::fp32 : options.wire_type;
   }
   /// Of the means' own slices where they outlive their buckets: what travels, or fp32 where they are summed.
-  [[nodiscard]] DataType slice_type() const {
-    return reduces_each_micro_batch() ? DataType::fp32 : options.wire_type;
-  }
+  [[nodiscard]] DataType slice_type() const { return reduces_each_micro_batch() ? DataType::fp32 : options.wire_type; }
   /// Equal plans have equal hashes on every host; ranks compare them before the first transfer.
   [[nodiscard]] uint64_t hash() const;
 };

@@ -134,8 +134,7 @@ MemoryPrediction predict_memory(const Plan& plan) {
   const int64_t copies = plan.bucket_type() == plan.options.wire_type ? 0 : world;
   const int64_t transfer = largest * (world - 1 + copies) * bytes_of(plan.options.wire_type);
   const bool transient = plan.buckets_are_transient();
-  memory.reduction_buffers =
-      (transient ? open_bucket_numel(plan) : trained) * bytes_of(plan.bucket_type()) + transfer;
+  memory.reduction_buffers = (transient ? open_bucket_numel(plan) : trained) * bytes_of(plan.bucket_type()) + transfer;
   if (transient || plan.reduces_each_micro_batch())
     memory.gradients = held(trained * bytes_of(plan.slice_type()), true);
   return memory;

@@ -36,7 +36,7 @@ void LossScaler::applied() {
   const int64_t clean = state_.steps - state_.last_overflow - 1;
   if (clean > 0 && clean % options_.window == 0) {
     state_.tolerance = options_.hysteresis;
-    state_.scale *= 2;
+    state_.scale = std::min(state_.scale * 2, std::max(options_.max_scale, state_.scale));
   }
   ++state_.steps;
 }
@@ -49,7 +49,7 @@ std::string LossScaler::overflowed(const NonFinite& found) {
   } else {
     if (state_.scale <= options_.min_scale) {
       throw DivergedError(
-          fmt::format("{}: overflow at the smallest loss scale, {} (fp16.min_loss_scale), with the tolerance spent; "
+          fmt::format("{}: overflow at the smallest loss scale, {} (min_loss_scale), with the tolerance spent; "
                       "training diverged: lower the learning rate, use bf16, or lower the floor",
                       describe(found), options_.min_scale));
     }

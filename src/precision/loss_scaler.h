@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <string>
 
 #include "precision/non_finite_policy.h"
@@ -9,11 +10,12 @@ namespace lockstep::precision {
 
 struct LossScalerOptions {
   bool dynamic = false;
-  double scale = 1;                     ///< The first one where dynamic, else the only one.
-  int64_t window = 1000;                ///< Clean steps between doublings.
-  int64_t hysteresis = 2;               ///< Overflows tolerated before halving.
-  bool consecutive_hysteresis = false;  ///< Any clean step refills the tolerance.
-  double min_scale = 1;                 ///< Floor; an overflow there with the tolerance spent ends training.
+  double scale = 1;                                            ///< The first one where dynamic, else the only one.
+  int64_t window = 1000;                                       ///< Clean steps between doublings.
+  int64_t hysteresis = 2;                                      ///< Overflows tolerated before halving.
+  bool consecutive_hysteresis = false;                         ///< Any clean step refills the tolerance.
+  double max_scale = std::numeric_limits<double>::infinity();  ///< Where doubling stops.
+  double min_scale = 1;  ///< Floor; an overflow there with the tolerance spent ends training.
 };
 
 /// What a checkpoint keeps; the limits come from the config.

@@ -3,6 +3,7 @@
 #include <c10/core/ScalarType.h>
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "lockstep/config_training.h"
@@ -65,5 +66,23 @@ void for_each_widened(Elements from, int64_t numel, const Body& body) {
     body(widened(from.from(begin), count, scratch), begin, count);
   }
 }
+
+/// fp32 room for a run of elements: the run itself, or scratch whose values commit() rounds into it.
+class StagedElements {
+ public:
+  StagedElements(MutableElements to, int64_t numel) : to_(to), numel_(numel) {
+    if (to.type != at::kFloat) scratch_ = std::make_unique_for_overwrite<float[]>(static_cast<size_t>(numel));
+  }
+
+  [[nodiscard]] float* data() const { return scratch_ ? scratch_.get() : static_cast<float*>(to_.data); }
+  void commit() const {
+    if (scratch_) convert({scratch_.get(), at::kFloat}, to_, numel_);
+  }
+
+ private:
+  MutableElements to_;
+  int64_t numel_;
+  std::unique_ptr<float[]> scratch_;
+};
 
 }  // namespace lockstep::tensor

@@ -2,12 +2,21 @@
 
 #include <cstdint>
 
+#include "tensor/elements.h"
+
 namespace lockstep::tensor {
 
 /// A row-major fp32 matrix in somebody else's memory: row r starts at data + r * stride.  Transposed: the operand is
 /// its transpose.
 struct Operand {
   const float* data = nullptr;
+  int64_t stride = 0;
+  bool transposed = false;
+};
+
+/// The same in any float type.
+struct TypedOperand {
+  Elements elements{};
   int64_t stride = 0;
   bool transposed = false;
 };
@@ -24,5 +33,10 @@ struct Product {
 /// One fp32 matrix product by LibTorch's own BLAS, on strided memory, with no tensor made and no copy.  Uses LibTorch's
 /// threads, or the calling thread alone inside at::parallel_for.  c does not overlap a or b.
 void multiply(const Product& product, const Operand& a, const Operand& b, float* c, int64_t c_stride);
+
+/// The same for 16-bit floats, or a mix of one of them with fp32, by half_products(); always summed in fp32, and
+/// rounded once, to c's type, where the sums are not taken natively into a c of another type.
+void multiply(const Product& product, const TypedOperand& a, const TypedOperand& b, MutableElements c,
+              int64_t c_stride);
 
 }  // namespace lockstep::tensor

@@ -264,8 +264,7 @@ void GradientReducer::reduce_bucket(int bucket) {
     reduce_into(mean, index, &non_finite_rank);
     if (non_finite_ranks_[index] < 0) non_finite_ranks_[index] = non_finite_rank;
   }
-  if (adds_means_)
-    tensor::accumulate(tensor::elements_of(own), slices_[index].mutable_data_ptr<float>(), own.numel());
+  if (adds_means_) tensor::accumulate(tensor::elements_of(own), slices_[index].mutable_data_ptr<float>(), own.numel());
   if (last && plan_.updates_everything() && !slices_.empty()) {
     buckets_[index] = buckets_[index].to(at::kFloat);
     own_part(index).copy_(slices_[index]);
@@ -311,10 +310,12 @@ void GradientReducer::gather_means(size_t bucket) {
 }
 
 void GradientReducer::add_norm(const plan::Segment& segment, int rank) {
-  tensor::for_each_widened(gradient(segment), segment.numel, [&](const float* values, int64_t /*begin*/, int64_t count) {
-    const bool finite = kernels::add_squares(values, count, norm_.squares);
-    if (!finite && norm_.non_finite.rank < 0) norm_.non_finite = {.rank = rank, .parameter = segment.parameter};
-  });
+  tensor::for_each_widened(gradient(segment), segment.numel,
+                           [&](const float* values, int64_t /*begin*/, int64_t count) {
+                             const bool finite = kernels::add_squares(values, count, norm_.squares);
+                             if (!finite && norm_.non_finite.rank < 0)
+                               norm_.non_finite = {.rank = rank, .parameter = segment.parameter};
+                           });
 }
 
 void GradientReducer::run_worker() {

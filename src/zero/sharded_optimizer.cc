@@ -54,8 +54,8 @@ ShardedOptimizer::ShardedOptimizer(const optim::Optimizer& rule, const plan::Pla
     const plan::Segment& segment = plan.segments[index];
     if (!everything && segment.owner != rank) continue;
     const auto value = tensor::mutable_elements_of(parameters.values(segment));
-    const auto weight = plan.keeps_masters() ? tensor::mutable_elements_of(parameters.weights(segment))
-                                             : tensor::MutableElements{};
+    const auto weight =
+        plan.keeps_masters() ? tensor::mutable_elements_of(parameters.weights(segment)) : tensor::MutableElements{};
     for (int64_t begin = 0; begin < segment.numel; begin += kChunkNumel) {
       Chunk chunk{.segment = static_cast<int>(index),
                   .begin = begin,

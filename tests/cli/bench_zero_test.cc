@@ -27,11 +27,15 @@ std::string output_of(const std::string& arguments) {
 }
 
 TEST(BenchZeroMemory, LimitsAreThePapers) {
-  for (const int64_t stage : {0, 1, 2, 3}) EXPECT_EQ(zero_state_limit(stage, 1), 16) << zero_state_formula(stage);
-  EXPECT_EQ(zero_state_limit(0, 4), 16);
-  EXPECT_EQ(zero_state_limit(1, 4), 10);
-  EXPECT_EQ(zero_state_limit(2, 4), 7);
-  EXPECT_EQ(zero_state_limit(3, 4), 4);
+  for (const bool half : {false, true}) {
+    for (const int64_t stage : {0, 1, 2, 3}) EXPECT_EQ((ZeroState{stage, half}.limit(1)), 16) << stage;
+    EXPECT_EQ((ZeroState{0, half}.limit(4)), 16);
+    EXPECT_EQ((ZeroState{3, half}.limit(4)), 4);
+  }
+  EXPECT_EQ((ZeroState{1, false}.limit(4)), 10);
+  EXPECT_EQ((ZeroState{2, false}.limit(4)), 7);
+  EXPECT_EQ((ZeroState{1, true}.limit(4)), 7);
+  EXPECT_EQ((ZeroState{2, true}.limit(4)), 5.5);
 }
 
 TEST(BenchZeroMemory, SlopeLeavesConstantsOut) {

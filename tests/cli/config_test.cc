@@ -46,7 +46,8 @@ TEST_F(Command, CheckReturnsZeroTwoOrThree) {
   EXPECT_THAT(fine.out, HasSubstr("train_batch_size 8 = micro batch 2 x accumulation 1 x replicas 4"));
   EXPECT_THAT(fine.out, HasSubstr("note: "));
   const Outcome bad =
-      run({"config", "check", write("{\"train_batch_size\": 8, \"activation_checkpointing\": {\"enabled\": true}, \"stepss\": 1}")});
+      run({"config", "check",
+           write("{\"train_batch_size\": 8, \"activation_checkpointing\": {\"enabled\": true}, \"stepss\": 1}")});
   EXPECT_EQ(bad.code, 2);
   EXPECT_THAT(bad.err, HasSubstr("activation checkpointing is not yet built"));
   EXPECT_THAT(bad.err, HasSubstr("stepss: unknown key"));

@@ -62,9 +62,10 @@ TEST(LossScaler, EndsTrainingAtTheFloor) {
 TEST(LossScaler, SaysWhatBecameOfTheScale) {
   LossScaler scaler(golden(16));
   const NonFinite found{.step = 7, .rank = 0, .overflow = true, .tensor = "gradient of a"};
-  EXPECT_EQ(scaler.overflowed(found),
-            "step 7: infinity or NaN in gradient of a on rank 0; the step is skipped on all ranks, the loss scale stays "
-            "16");
+  EXPECT_EQ(
+      scaler.overflowed(found),
+      "step 7: infinity or NaN in gradient of a on rank 0; the step is skipped on all ranks, the loss scale stays "
+      "16");
   EXPECT_THAT(scaler.overflowed(found), testing::EndsWith("the loss scale falls to 8"));
 }
 

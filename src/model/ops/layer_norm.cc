@@ -2,6 +2,7 @@
 #include "model/ops/layer_norm.h"
 
 #include "kernels/norm.h"
+#include "model/ops/autocast.h"
 #include "model/ops/node.h"
 #include "model/ops/rows.h"
 
@@ -28,22 +29,28 @@ class LayerNormNode final : public FirstOrderNode {
     const at::Tensor dx = sole_owner(dy) ? dy : at::empty_like(dy);
     RunSums weight_sums(rows, columns);
     RunSums bias_sums(rows, columns);
-    const auto* upstream = dy.const_data_ptr<float>();
-    const auto* from = x.const_data_ptr<float>();
-    const auto* scale = weight.const_data_ptr<float>();
-    auto* to = dx.mutable_data_ptr<float>();
-    for_each_run(rows, [&](int64_t run, int64_t first, int64_t run_rows) {
-      kernels::layer_norm_backward({run_rows, columns}, {.dy = upstream + first * columns,
-                                                         .x = from + first * columns,
-                                                         .weight = scale,
-                                                         .mean = mean_.data() + first,
-                                                         .rstd = rstd_.data() + first,
-                                                         .dx = to + first * columns,
-                                                         .weight_gradient = weight_sums.row(run),
-                                                         .bias_gradient = bias_sums.row(run)});
+    const at::Tensor scale = widened(weight);
+    const auto upstream = tensor::elements_of(dy);
+    const auto from = tensor::elements_of(x);
+    const auto to = tensor::mutable_elements_of(dx);
+    for_each_strip(rows, [&](int64_t run, int64_t first, int64_t strip_rows) {
+      const int64_t at = first * columns;
+      const int64_t numel = strip_rows * columns;
+      std::vector<float> dy_scratch;
+      std::vector<float> x_scratch;
+      const tensor::StagedElements result(to.from(at), numel);
+      kernels::layer_norm_backward({strip_rows, columns}, {.dy = tensor::widened(upstream.from(at), numel, dy_scratch),
+                                                           .x = tensor::widened(from.from(at), numel, x_scratch),
+                                                           .weight = scale.const_data_ptr<float>(),
+                                                           .mean = mean_.data() + first,
+                                                           .rstd = rstd_.data() + first,
+                                                           .dx = result.data(),
+                                                           .weight_gradient = weight_sums.row(run),
+                                                           .bias_gradient = bias_sums.row(run)});
+      result.commit();
     });
-    return {dx, task_should_compute_output(1) ? weight_sums.total() : at::Tensor(),
-            task_should_compute_output(2) ? bias_sums.total() : at::Tensor()};
+    return {dx, task_should_compute_output(1) ? weight_sums.total(x.scalar_type()) : at::Tensor(),
+            task_should_compute_output(2) ? bias_sums.total(x.scalar_type()) : at::Tensor()};
   }
 
   void forget() override {
@@ -59,6 +66,10 @@ class LayerNormNode final : public FirstOrderNode {
 }  // namespace
 
 at::Tensor layer_norm(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias, double epsilon) {
+  if (autocast_type(x)) {
+    const WithoutAutocast off(x);
+    return layer_norm(off.cast(x, at::kFloat), off.cast(weight, at::kFloat), off.cast(bias, at::kFloat), epsilon);
+  }
   const int64_t columns = x.size(-1);
   if (!fused_kernels_apply({&x, &weight, &bias}) || !weight.defined() || columns == 0)
     return at::layer_norm(x, {columns}, weight, bias, epsilon);
@@ -70,22 +81,28 @@ at::Tensor layer_norm(const at::Tensor& x, const at::Tensor& weight, const at::T
     const at::AutoDispatchBelowADInplaceOrView below;
     const at::Tensor input = contiguous(x);
     const at::Tensor scale = contiguous(weight);
-    const at::Tensor shift = bias.defined() ? contiguous(bias) : bias;
     const int64_t rows = row_count(x);
     y = at::empty(x.sizes(), x.options());
     std::vector<float> mean(static_cast<size_t>(rows));
     std::vector<float> rstd(static_cast<size_t>(rows));
-    const auto* from = input.const_data_ptr<float>();
-    auto* to = y.mutable_data_ptr<float>();
-    for_each_run(rows, [&](int64_t /*run*/, int64_t first, int64_t run_rows) {
-      kernels::layer_norm_forward({run_rows, columns},
-                                  {.x = from + first * columns,
-                                   .weight = scale.const_data_ptr<float>(),
-                                   .bias = shift.defined() ? shift.const_data_ptr<float>() : nullptr,
+    const at::Tensor wide_scale = widened(scale);
+    const at::Tensor wide_shift = bias.defined() ? widened(contiguous(bias)) : bias;
+    const auto from = tensor::elements_of(input);
+    const auto to = tensor::mutable_elements_of(y);
+    for_each_strip(rows, [&](int64_t /*run*/, int64_t first, int64_t strip_rows) {
+      const int64_t at = first * columns;
+      const int64_t numel = strip_rows * columns;
+      std::vector<float> scratch;
+      const tensor::StagedElements result(to.from(at), numel);
+      kernels::layer_norm_forward({strip_rows, columns},
+                                  {.x = tensor::widened(from.from(at), numel, scratch),
+                                   .weight = wide_scale.const_data_ptr<float>(),
+                                   .bias = wide_shift.defined() ? wide_shift.const_data_ptr<float>() : nullptr,
                                    .epsilon = epsilon,
-                                   .y = to + first * columns,
+                                   .y = result.data(),
                                    .mean = mean.data() + first,
                                    .rstd = rstd.data() + first});
+      result.commit();
     });
     if (node) node->keep(input, scale, std::move(mean), std::move(rstd));
   }

@@ -5,8 +5,10 @@
 
 #include "base/units.h"
 #include "kernels/cross_entropy.h"
+#include "model/ops/autocast.h"
 #include "model/ops/node.h"
 #include "model/ops/rows.h"
+#include "tensor/half_products.h"
 #include "tensor/matmul.h"
 
 namespace lockstep::model::ops {
@@ -15,6 +17,7 @@ namespace {
 using tensor::multiply;
 
 constexpr int64_t kChunkLogits = 16 * 1024 * 1024;  // At most 64 MiB of logits at a time.
+constexpr int64_t kBlockWeights = 1024 * 1024;      // Widened at a time.
 constexpr int64_t kStridePadding = 16;              // Products like rows of whole cache lines.
 constexpr int64_t kRowsPerTask = 16;
 
@@ -26,14 +29,33 @@ int64_t chunk_rows(int64_t rows, int64_t classes) {
 
 struct Chunked {
   at::Tensor loss{};
-  at::Tensor hidden_gradient{};  ///< Undefined where not asked for, as the next.
+  at::Tensor hidden_gradient{};  ///< In fp32, as the next; undefined where not asked for.
   at::Tensor weight_gradient{};
+  float gradient_factor = 1.0F;  ///< Still to be multiplied in.
 };
 
 struct Wanted {
   bool hidden_gradient = false;
   bool weight_gradient = false;
 };
+
+/// Classes taken at once: all of them in fp32; a 16-bit weight is widened a block at a time.
+struct ClassBlock {
+  int64_t first = 0;
+  int64_t count = 0;
+  tensor::Elements weight{};
+};
+
+std::vector<ClassBlock> class_blocks(const at::Tensor& weight) {
+  const int64_t classes = weight.size(0);
+  const int64_t width = weight.size(1);
+  const bool whole = weight.scalar_type() == at::kFloat || tensor::half_products() == tensor::HalfProducts::native;
+  const int64_t most = whole ? classes : base::round_up(std::max<int64_t>(1, kBlockWeights / width), kStridePadding);
+  std::vector<ClassBlock> result;
+  for (int64_t first = 0; first < classes; first += most)
+    result.push_back({first, std::min(most, classes - first), tensor::elements_of(weight).from(first * width)});
+  return result;
+}
 
 /// The loss and, where asked, its gradients.
 Chunked run_chunks(const at::Tensor& hidden, const at::Tensor& weight, const at::Tensor& labels, const Wanted& wanted) {
@@ -46,22 +68,28 @@ Chunked run_chunks(const at::Tensor& hidden, const at::Tensor& weight, const at:
                       " in row ", at - label, " is not one of the ", classes, " classes");
   }
   const int64_t counted = rows - std::count(label, label + rows, kernels::kIgnoredLabel);
-  const auto scale = static_cast<float>(1.0 / static_cast<double>(counted));
+  const auto of_mean = static_cast<float>(1.0 / static_cast<double>(counted));
+  // Divided by the rows at once, small gradients would be lost in fp16 before a loss scale could lift them.
+  const bool divides_late = hidden.scalar_type() != at::kFloat;
+  const float scale = divides_late ? 1.0F : of_mean;
   const int64_t most_rows = chunk_rows(rows, classes);
   const int64_t stride = base::round_up(classes, kStridePadding);
   const bool gradients = wanted.hidden_gradient || wanted.weight_gradient;
-  const at::Tensor buffer = at::empty({most_rows, stride}, hidden.options());
+  const at::Tensor buffer = at::empty({most_rows, stride}, at::kFloat);
   auto* logits = buffer.mutable_data_ptr<float>();
-  const auto* inputs = hidden.const_data_ptr<float>();
-  const auto* weights = weight.const_data_ptr<float>();
+  const tensor::Elements inputs = tensor::elements_of(hidden);
   std::vector<double> losses(static_cast<size_t>(rows));
   Chunked result;
-  if (wanted.hidden_gradient) result.hidden_gradient = at::empty(hidden.sizes(), hidden.options());
-  if (wanted.weight_gradient) result.weight_gradient = at::empty(weight.sizes(), weight.options());
+  if (divides_late) result.gradient_factor = of_mean;
+  if (wanted.hidden_gradient) result.hidden_gradient = at::empty(hidden.sizes(), at::kFloat);
+  if (wanted.weight_gradient) result.weight_gradient = at::empty(weight.sizes(), at::kFloat);
+  const auto classes_blocks = class_blocks(weight);
   for (int64_t first = 0; first < rows; first += most_rows) {
     const int64_t count = std::min(most_rows, rows - first);
-    const float* input = inputs + first * width;
-    multiply({.m = count, .n = classes, .k = width}, {input, width}, {weights, width, true}, logits, stride);
+    const tensor::TypedOperand input{inputs.from(first * width), width};
+    for (const ClassBlock& block : classes_blocks)
+      multiply({.m = count, .n = block.count, .k = width}, input, {block.weight, width, true},
+               {logits + block.first, at::kFloat}, stride);
     at::parallel_for(0, count, kRowsPerTask, [&](int64_t begin, int64_t end) {
       const kernels::LogitsShape shape{.rows = end - begin, .classes = classes, .stride = stride};
       float* chunk = logits + begin * stride;
@@ -73,16 +101,18 @@ Chunked run_chunks(const at::Tensor& hidden, const at::Tensor& weight, const at:
       }
     });
     if (wanted.hidden_gradient) {
-      multiply({.m = count, .n = width, .k = classes}, {logits, stride}, {weights, width},
-               result.hidden_gradient.mutable_data_ptr<float>() + first * width, width);
+      const tensor::MutableElements to = tensor::mutable_elements_of(result.hidden_gradient).from(first * width);
+      for (const ClassBlock& block : classes_blocks)
+        multiply({.m = count, .n = width, .k = block.count, .beta = block.first == 0 ? 0.0F : 1.0F},
+                 {{logits + block.first, at::kFloat}, stride}, {block.weight, width}, to, width);
     }
     if (wanted.weight_gradient) {
-      multiply({.m = classes, .n = width, .k = count, .beta = first == 0 ? 0.0F : 1.0F}, {logits, stride, true},
-               {input, width}, result.weight_gradient.mutable_data_ptr<float>(), width);
+      multiply({.m = classes, .n = width, .k = count, .beta = first == 0 ? 0.0F : 1.0F},
+               {{logits, at::kFloat}, stride, true}, input, tensor::mutable_elements_of(result.weight_gradient), width);
     }
   }
   const double sum = std::accumulate(losses.begin(), losses.end(), 0.0);
-  result.loss = at::scalar_tensor(sum / static_cast<double>(counted), hidden.options());
+  result.loss = at::scalar_tensor(sum / static_cast<double>(counted), at::kFloat);
   return result;
 }
 
@@ -90,9 +120,9 @@ class LinearCrossEntropyNode final : public FirstOrderNode {
  public:
   [[nodiscard]] std::string name() const override { return "linear_cross_entropy"; }
 
-  void keep(at::Tensor hidden_gradient, at::Tensor weight_gradient) {
-    hidden_gradient_ = std::move(hidden_gradient);
-    weight_gradient_ = std::move(weight_gradient);
+  void keep(Chunked gradients, at::ScalarType type) {
+    gradients_ = std::move(gradients);
+    type_ = type;
     kept_ = true;
   }
 
@@ -101,33 +131,36 @@ class LinearCrossEntropyNode final : public FirstOrderNode {
     TORCH_CHECK(kept_,
                 "linear_cross_entropy: backward ran a second time, but its gradients are gone after the first; "
                 "call the first one with retain_graph");
-    const auto upstream = dy.item<float>();
-    return {scaled(hidden_gradient_, upstream), scaled(weight_gradient_, upstream)};
+    const float factor = dy.item<float>() * gradients_.gradient_factor;
+    return {scaled(gradients_.hidden_gradient, factor), scaled(gradients_.weight_gradient, factor)};
   }
 
   void forget() override {
-    hidden_gradient_.reset();
-    weight_gradient_.reset();
+    gradients_ = {};
     kept_ = false;
   }
 
  private:
-  // In the last backward the kept gradient itself: the weight's then becomes its parameter's without a copy.
+  // In the last backward of fp32 the kept gradient itself: the weight's then becomes its parameter's without a copy.
   at::Tensor scaled(at::Tensor& kept, float factor) const {
     if (!kept.defined()) return {};
-    if (!last_use()) return kept * factor;
-    at::Tensor result = std::move(kept);
+    at::Tensor result = last_use() ? std::move(kept) : kept.clone();
     if (factor != 1.0F) result.mul_(factor);
-    return result;
+    return result.to(type_);
   }
 
-  at::Tensor hidden_gradient_, weight_gradient_;
+  Chunked gradients_;
+  at::ScalarType type_ = at::kFloat;
   bool kept_ = false;
 };
 
 }  // namespace
 
 at::Tensor linear_cross_entropy(const at::Tensor& hidden, const at::Tensor& weight, const at::Tensor& labels) {
+  if (const auto type = autocast_type(hidden)) {
+    const WithoutAutocast off(hidden);
+    return linear_cross_entropy(off.cast(hidden, *type), off.cast(weight, *type), labels);
+  }
   if (!fused_kernels_apply({&hidden, &weight}) || !labels.is_cpu() || labels.scalar_type() != at::kLong ||
       hidden.numel() == 0 || weight.numel() == 0)
     return at::cross_entropy_loss(at::linear(hidden, weight).to(at::kFloat), labels);
@@ -143,7 +176,7 @@ at::Tensor linear_cross_entropy(const at::Tensor& hidden, const at::Tensor& weig
                         .weight_gradient = node && weight.requires_grad()};
     Chunked result = run_chunks(contiguous(hidden), contiguous(weight), contiguous(labels), wanted);
     loss = std::move(result.loss);
-    if (node) node->keep(std::move(result.hidden_gradient), std::move(result.weight_gradient));
+    if (node) node->keep(std::move(result), hidden.scalar_type());
   }
   if (node) torch::autograd::set_history(loss, node);
   return loss;
