@@ -152,7 +152,8 @@ void add_gemm(CLI::App& bench, int& exit_code) {
   command->add_option("--types", options->types, "default bf16,fp16")
       ->delimiter(',')
       ->check(CLI::IsMember({"bf16", "fp16"}));
-  command->add_option("--rows", options->rows, "Tokens of a micro-batch; default 2048")->check(CLI::Range(4, 1 << 20));
+  command->add_option("--tokens", options->tokens, "Tokens of a micro-batch; default 2048")
+      ->check(CLI::Range(4, 1 << 20));
   command->add_option("--width", options->width, "Of the model; default 768")->check(CLI::PositiveNumber);
   command->add_option("--classes", options->classes, "default 8192")->check(CLI::PositiveNumber);
   command->add_option("--threads", options->threads, "default: one for each core")->check(CLI::Range(1, 4096));

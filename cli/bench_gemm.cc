@@ -115,10 +115,11 @@ std::vector<BenchRow> measure_gemm(const GemmBenchOptions& options) {
   at::set_num_threads(options.threads > 0 ? options.threads : static_cast<int>(allowed_cpus().size()));
   const int64_t inner = 4 * options.width;
   const std::array shapes{
-      Shape{.name = "forward", .m = options.rows, .n = inner, .k = options.width},
-      Shape{.name = "input's gradient", .m = options.rows, .n = options.width, .k = inner, .b_transposed = true},
-      Shape{.name = "weight's gradient", .m = options.width, .n = inner, .k = options.rows, .a_transposed = true},
-      Shape{.name = "classes", .m = options.rows / 4, .n = options.classes, .k = options.width, .b_transposed = true}};
+      Shape{.name = "forward", .m = options.tokens, .n = inner, .k = options.width},
+      Shape{.name = "input's gradient", .m = options.tokens, .n = options.width, .k = inner, .b_transposed = true},
+      Shape{.name = "weight's gradient", .m = options.width, .n = inner, .k = options.tokens, .a_transposed = true},
+      Shape{
+          .name = "classes", .m = options.tokens / 4, .n = options.classes, .k = options.width, .b_transposed = true}};
   const Shape square{.name = "square", .m = kRoofSize, .n = kRoofSize, .k = kRoofSize};
   std::vector<BenchRow> rows;
   for (const std::string& name : options.types) {
@@ -144,8 +145,9 @@ std::string gemm_table(const std::vector<BenchRow>& rows) {
                      fmt::format("{} x {} x {}", row.at("m").dump(), row.at("n").dump(), row.at("k").dump()),
                      number(row, "fp32_GFLOPs"), number(row, "native_GFLOPs"), number(row, "widened_GFLOPs"),
                      number(row, "roof_GFLOPs"), number(row, "frac"), row.at("faster"), row.at("table"),
-                     row.at("table_holds").get<bool>() ? "" : "the table is wrong for this host: set "
-                                                              "lockstep.half_products"});
+                     row.at("table_holds").get<bool>() ? ""
+                                                       : "the table is wrong for this host: set "
+                                                         "lockstep.half_products"});
   }
   return to_columns(table);
 }

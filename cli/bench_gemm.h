@@ -10,7 +10,7 @@ namespace lockstep::cli {
 
 struct GemmBenchOptions {
   std::vector<std::string> types{"bf16", "fp16"};
-  int64_t rows = 2048;  ///< Tokens of a micro-batch.
+  int64_t tokens = 2048;  ///< Of a micro-batch.
   int64_t width = 768;
   int64_t classes = 8192;
   int threads = 0;  ///< 0: one for each core.

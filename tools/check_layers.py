@@ -15,7 +15,7 @@ PUBLIC_HEADER_LAYER = {"error": "base", "log": "base", "trace": "base", "version
                        "config_running": "config", "config_training": "config", "config_zero": "config",
                        "communicator": "comm", "data": "data", "layer": "model", "models": "model",
                        "launch": "launch", "engine": "engine", "lockstep": "engine"}
-TORCH_FREE = {"base", "config", "plan", "lr", "kernels", "optim", "precision", "monitor"}
+TORCH_FREE = {"base", "config", "plan", "lr", "kernels", "optim", "monitor"}
 BANNED_IN_HEADERS = ("torch/torch.h", "torch/all.h", "torch/nn.h", "torch/extension.h", "ATen/ATen.h",
                      "nlohmann/json.hpp")
 # The only units that may include autograd's, c10d's or torch::nn's own headers: 5-30 s each to compile.

@@ -106,6 +106,7 @@ class Engine {
   [[nodiscard]] int64_t global_samples() const;
   [[nodiscard]] int64_t micro_steps() const;  ///< This rank's micro-batches so far: the loader's next position.
   [[nodiscard]] double lr() const;            ///< What the next update will use, group 0.
+  [[nodiscard]] double loss_scale() const;    ///< What the next backward multiplies the loss by.
   [[nodiscard]] const Config& config() const;
   /// Who holds what, and what a step sends, as a table.
   [[nodiscard]] std::string plan_text() const;

@@ -90,6 +90,7 @@ double Engine::evaluate(const Loader& loader) {
 const std::optional<StepReport>& Engine::report() const { return parts_->last_report; }
 int64_t Engine::global_steps() const { return parts_->steps; }
 int64_t Engine::applied_steps() const { return parts_->applied_steps; }
+double Engine::loss_scale() const { return parts_->scaler.scale(); }
 int64_t Engine::skipped_steps() const { return parts_->steps - parts_->applied_steps; }
 int64_t Engine::global_samples() const { return parts_->steps * parts_->config.train_batch_size; }
 int64_t Engine::micro_steps() const { return parts_->micro_steps; }

@@ -44,9 +44,8 @@ std::span<const HalfUnit> half_units() {
 }
 
 HalfProducts best_half_products(DataType type) {
-  const bool native = std::ranges::any_of(half_units(), [type](const HalfUnit& unit) {
-    return unit.type == type && unit.present;
-  });
+  const bool native =
+      std::ranges::any_of(half_units(), [type](const HalfUnit& unit) { return unit.type == type && unit.present; });
   return native ? HalfProducts::native : HalfProducts::widened;
 }
 

@@ -31,8 +31,8 @@ struct HalfUnit {
 /// What this thread does now: widened outside of any scope.
 [[nodiscard]] HalfProducts half_products();
 
-/// While it lives, this thread multiplies so; none: as before.  The choice changes the last bits of results, so all ranks must make the
-/// same.
+/// While it lives, this thread multiplies so; none: as before.  The choice changes the last bits of results, so all
+/// ranks must make the same.
 class HalfProductsScope {
  public:
   explicit HalfProductsScope(std::optional<HalfProducts> products);

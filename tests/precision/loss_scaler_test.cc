@@ -54,7 +54,7 @@ TEST(LossScaler, EndsTrainingAtTheFloor) {
     FAIL();
   } catch (const DivergedError& error) {
     EXPECT_THAT(error.what(), testing::HasSubstr("step 3: infinity or NaN in gradient of a on rank 1: overflow at the "
-                                                 "smallest loss scale, 1 (fp16.min_loss_scale)"));
+                                                 "smallest loss scale, 1 (min_loss_scale)"));
   }
   EXPECT_EQ(scaler.state(), before);
 }

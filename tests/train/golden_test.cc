@@ -57,23 +57,25 @@ TEST_P(GoldenTest, MatchesDeepSpeed) {
     }
   });
 
+  const bool half = Config::from_file(folder + "/ds_config.json", {.world_size = world_size}).bf16.enabled;
   for (size_t i = 0; i < expected.size(); ++i) {
     const nlohmann::json& line = expected[i];
     const double loss = line["loss"].get<double>();
     const double lr = line["lr"].get<double>();
     EXPECT_EQ(got[i].step, line["step"].get<int64_t>());
-    EXPECT_NEAR(got[i].loss, loss, (i < 10 ? 2e-5 : 2e-4) * loss) << "step " << i + 1;
+    EXPECT_NEAR(got[i].loss, loss, half ? 0.02 : (i < 10 ? 2e-5 : 2e-4) * loss) << "step " << i + 1;
     EXPECT_NEAR(got[i].lr, lr, 1e-9) << "step " << i + 1;
     EXPECT_EQ(got[i].skipped, line["skipped"].get<bool>());
     if (!line["grad_norm"].is_null()) {
-      EXPECT_NEAR(got[i].grad_norm, line["grad_norm"].get<double>(), 1e-3 * got[i].grad_norm) << "step " << i + 1;
+      EXPECT_NEAR(got[i].grad_norm, line["grad_norm"].get<double>(), (half ? 0.05 : 1e-3) * got[i].grad_norm)
+          << "step " << i + 1;
     }
   }
 }
 
 INSTANTIATE_TEST_SUITE_P(Cases, GoldenTest,
-                         testing::Values("z0-adamw", "z1-adamw-accum2", "z2-adam-wd", "z3-llama", "warmupdecay",
-                                         "onecycle"),
+                         testing::Values("z0-adamw", "z1-adamw-accum2", "z2-adam-wd", "z2-bf16", "z3-llama",
+                                         "warmupdecay", "onecycle"),
                          [](const auto& param_info) {
                            std::string name = param_info.param;
                            std::replace(name.begin(), name.end(), '-', '_');

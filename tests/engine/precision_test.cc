@@ -1,0 +1,238 @@
+// Training in 16 bits: the stages agree to the bit, the scaler follows its goldens, and its state survives a resume.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <filesystem>
+#include <limits>
+
+#include "engine/stage_outcomes.h"
+#include "lockstep/error.h"
+
+namespace lockstep {
+namespace {
+
+using namespace testing_models;
+
+constexpr int kStages = 4;
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+const char* const kModes[] = {R"(, "bf16": {"enabled": true})",
+                              R"(, "fp16": {"enabled": true, "initial_scale_power": 8, "auto_cast": true})",
+                              R"(, "fp16": {"enabled": true, "loss_scale": 128, "auto_cast": true})"};
+
+/// The engine's inputs are fp32: bf16 needs a model that casts them, as every model of tokens has none.
+LayerStack half_model(const TinyOptions& options = {}) {
+  class Cast final : public Layer {
+   public:
+    std::vector<ParameterSpec> describe() const override { return {}; }
+    void build(std::span<const at::Tensor>) override {}
+    std::vector<at::Tensor> forward(std::span<const at::Tensor> inputs) override {
+      return {inputs[0].to(at::kBFloat16)};
+    }
+  };
+  LayerStack model = tiny(options);
+  model.layers.insert(model.layers.begin(), std::make_shared<Cast>());
+  return model;
+}
+
+std::string stage_text(int stage, const std::string& more) {
+  return R"(, "zero_optimization": {"stage": )" + std::to_string(stage) + R"(, "reduce_bucket_size": 64})" + more;
+}
+
+class HalfStages : public testing::TestWithParam<std::tuple<int /*world*/, int /*accumulation*/, int /*mode*/>> {};
+
+TEST_P(HalfStages, AreBitIdentical) {
+  const auto [world, accumulation, mode] = GetParam();
+  const TinyOptions model{.frozen_middle = world == 3, .tied = world % 2 == 0};
+  for (const char* reduce_at : {"boundary", "micro_batch"}) {
+    const auto outcome_at = [&](int stage, int64_t bucket, bool overlap, int switches) {
+      return outcome(model, world, accumulation, kModes[mode] + zero_text(stage, bucket, overlap, reduce_at, switches),
+                     mode == 0 ? half_model : tiny);
+    };
+    const Outcome expected = outcome_at(0, 1000000, false, 7);
+    int round = world + accumulation + mode;
+    for (int stage = 0; stage < kStages; ++stage) {
+      const Outcome got = outcome_at(stage, round % 2 == 0 ? 7 : 64, round % 3 == 0, round % 16);
+      ++round;
+      EXPECT_EQ(got.numbers, expected.numbers) << "stage " << stage << " " << reduce_at;
+      ASSERT_EQ(got.values.size(), expected.values.size());
+      for (const auto& [name, values] : expected.values)
+        EXPECT_TRUE(same_bits(got.values.at(name), values)) << "stage " << stage << " " << reduce_at << " " << name;
+    }
+    for (const double number : expected.numbers) EXPECT_TRUE(std::isfinite(number));
+    EXPECT_LT(expected.numbers[expected.numbers.size() - 2], 0.7 * expected.numbers[0]);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Cross, HalfStages,
+                         testing::Combine(testing::Values(1, 2, 3, 4), testing::Values(1, 3),
+                                          testing::Values(0, 1, 2)));
+
+/// What a run of steps showed on every rank; 'o': the loss of `bad_rank` (-1: of all) overflows backward, 'c': clean.
+struct Run {
+  std::vector<double> scales{};  ///< After each step.
+  int64_t skipped = 0;
+  int64_t applied = 0;
+  std::string end{};  ///< Of a DivergedError.
+};
+
+Run run_steps(int stage, const std::string& fp16, const std::string& steps, int bad_rank) {
+  Run run;
+  comm::run_ranks(2, [&](Communicator& group) {
+    const std::string mode = R"(, "fp16": {"enabled": true, "auto_cast": true, )" + fp16 + "}";
+    Engine engine = make_engine(tiny(), group, config_text(9, 1, stage_text(stage, mode)));
+    const Batch batch = global_batch(0);
+    for (const char step : steps) {
+      const at::Tensor loss = engine.forward(batch.input.narrow(0, 0, 9), batch.target.narrow(0, 0, 9));
+      const bool bad = step == 'o' && (bad_rank < 0 || bad_rank == group.rank());
+      // The loss stays finite; its gradients overflow.
+      engine.backward(bad ? loss + (loss * 1e30 - (loss * 1e30).detach()) : loss);
+      try {
+        engine.step();
+      } catch (const DivergedError& error) {
+        if (group.rank() == 0) run.end = error.what();
+        return;
+      }
+      EXPECT_EQ(engine.report()->skipped, step == 'o');
+      if (group.rank() == 0) run.scales.push_back(engine.loss_scale());
+    }
+    if (group.rank() != 0) return;
+    run.skipped = engine.skipped_steps();
+    run.applied = engine.applied_steps();
+  });
+  return run;
+}
+
+TEST(ScalerTest, FollowsItsGoldensAtEveryStageAndRank) {
+  const std::string start = R"("initial_scale_power": 4, "loss_scale_window": 3)";
+  for (int stage = 0; stage < kStages; ++stage) {
+    for (const int bad_rank : {0, 1, -1}) {
+      const Run mixed = run_steps(stage, start, "ooocccccoo", bad_rank);
+      EXPECT_THAT(mixed.scales, testing::ElementsAre(16, 8, 4, 4, 4, 4, 8, 8, 8, 4));
+      EXPECT_EQ(mixed.skipped, 5);
+      EXPECT_EQ(mixed.applied, 5);
+    }
+    EXPECT_THAT(run_steps(stage, start, "ccccccccc", 0).scales,
+                testing::ElementsAre(16, 16, 16, 32, 32, 32, 64, 64, 64));
+    EXPECT_THAT(run_steps(stage, start + R"(, "consecutive_hysteresis": true)", "ococoo", 1).scales,
+                testing::ElementsAre(16, 16, 16, 16, 16, 8));
+    const Run floor = run_steps(stage, R"("initial_scale_power": 2, "hysteresis": 1)", "ooo", 1);
+    EXPECT_THAT(floor.scales, testing::ElementsAre(2, 1));
+    EXPECT_THAT(floor.end, testing::HasSubstr("gradient of "));
+    EXPECT_THAT(floor.end, testing::HasSubstr("on rank 1"));
+  }
+}
+
+TEST(ScalerTest, AllOverflowingEndsAtTheFloorAndNotBefore) {
+  const Run run = run_steps(2, R"("initial_scale_power": 16)", std::string(20, 'o'), 0);
+  ASSERT_EQ(run.scales.size(), 17U);
+  EXPECT_EQ(run.scales[0], 65536);
+  EXPECT_EQ(run.scales[1], 32768);
+  EXPECT_EQ(run.scales[16], 1);
+  EXPECT_FALSE(run.end.empty());
+}
+
+TEST(ScalerTest, AStaticScaleStaysAndSkips) {
+  for (int stage = 0; stage < kStages; ++stage) {
+    const Run run = run_steps(stage, R"("loss_scale": 128)", "cccocccc", 0);
+    EXPECT_THAT(run.scales, testing::Each(128));
+    EXPECT_EQ(run.skipped, 1);
+    EXPECT_EQ(run.applied, 7);
+  }
+}
+
+TEST(ScalerTest, AnInfiniteLossIsNamedAndLeavesTheScale) {
+  comm::run_ranks(2, [&](Communicator& group) {
+    std::vector<std::string> lines;
+    const std::string mode = R"(, "fp16": {"enabled": true, "auto_cast": true, "initial_scale_power": 4})";
+    Engine engine = make_engine(
+        tiny(), group, config_text(9, 1, stage_text(1, mode)),
+        {.log = Log([&](LogLevel, std::string_view line) { lines.emplace_back(line); }, LogLevel::warning)});
+    const Batch batch = global_batch(0);
+    const at::Tensor loss = engine.forward(batch.input.narrow(0, 0, 9), batch.target.narrow(0, 0, 9));
+    engine.backward(group.rank() == 1 ? loss * kInfinity : loss);
+    engine.step();
+    EXPECT_TRUE(engine.report()->skipped);
+    EXPECT_EQ(engine.loss_scale(), 16);
+    if (group.rank() != 0) return;
+    EXPECT_THAT(lines, testing::Contains(testing::AllOf(testing::HasSubstr("in loss"), testing::HasSubstr("rank 1"))));
+  });
+}
+
+// The scale, the clean steps since its last change and the tolerance go on where they were.
+TEST(ScalerTest, StateSurvivesAResume) {
+  const std::string folder = testing::TempDir() + "lockstep_scaler";
+  const std::string text = config_text(
+      9, 1,
+      stage_text(
+          2, R"(, "fp16": {"enabled": true, "auto_cast": true, "initial_scale_power": 4, "loss_scale_window": 3})"));
+  std::filesystem::remove_all(folder);
+  comm::run_ranks(2, [&](Communicator& group) {
+    const Batch batch = global_batch(0);
+    const auto step = [&](Engine& engine, char kind) {
+      const at::Tensor loss = engine.forward(batch.input.narrow(0, 0, 9), batch.target.narrow(0, 0, 9));
+      engine.backward(kind == 'o' ? loss + (loss * 1e30 - (loss * 1e30).detach()) : loss);
+      engine.step();
+      return engine.loss_scale();
+    };
+    const std::string before = "ooocc";
+    const std::string after = "cccoo";
+    Engine engine = make_engine(tiny(), group, text);
+    for (const char kind : before) step(engine, kind);
+    engine.save_checkpoint(folder);
+    std::vector<double> expected;
+    for (const char kind : after) expected.push_back(step(engine, kind));
+    EXPECT_THAT(expected, testing::ElementsAre(4, 8, 8, 8, 4));
+    Engine resumed = make_engine(tiny(), group, text);
+    resumed.load_checkpoint(folder);
+    EXPECT_EQ(resumed.skipped_steps(), 3);
+    std::vector<double> got;
+    for (const char kind : after) got.push_back(step(resumed, kind));
+    EXPECT_EQ(got, expected);
+  });
+}
+
+// One value that is not finite leaves state and schedule as they were; bf16 has no scale to blame.
+TEST(NonFiniteTest, OneBadGradientInBf16IsSkippedAndForgotten) {
+  for (int stage = 0; stage < kStages; ++stage) {
+    comm::run_ranks(2, [&](Communicator& group) {
+      Engine engine = make_engine(half_model(), group, config_text(18, 1, stage_text(stage, kModes[0])));
+      for (int64_t step = 0; step < 4; ++step) {
+        const Batch batch = global_batch(step);
+        const int64_t first = group.rank() * 18;
+        const at::Tensor loss = engine.forward(batch.input.narrow(0, first, 18), batch.target.narrow(0, first, 18));
+        engine.backward(step == 1 && group.rank() == 1 ? loss * std::nan("") : loss);
+        engine.step();
+        EXPECT_EQ(engine.report()->skipped, step == 1);
+      }
+      EXPECT_EQ(engine.skipped_steps(), 1);
+      EXPECT_EQ(engine.applied_steps(), 3);
+      EXPECT_TRUE(std::isfinite(engine.report()->loss));
+      EXPECT_TRUE(at::isfinite(engine.optimizer_state("first.weight", "exp_avg")).all().item<bool>());
+    });
+  }
+}
+
+// A norm that grows from step to step has kept the gradients of the steps before.
+TEST(NonFiniteTest, GradientsOfAStepDoNotReachTheNext) {
+  for (int stage = 0; stage < kStages; ++stage) {
+    comm::run_ranks(2, [&](Communicator& group) {
+      const std::string text = R"({"train_micro_batch_size_per_gpu": 18, "bf16": {"enabled": true},
+        "optimizer": {"type": "SGD", "params": {"lr": 1e-12}})" +
+                               stage_text(stage, "") + "}";
+      Engine engine = make_engine(half_model(), group, text);
+      const Batch batch = global_batch(0);
+      std::vector<double> norms;
+      for (int step = 0; step < 5; ++step) {
+        engine.backward(engine.forward(batch.input.narrow(0, 0, 18), batch.target.narrow(0, 0, 18)));
+        engine.step();
+        norms.push_back(engine.report()->grad_norm);
+      }
+      EXPECT_THAT(norms, testing::Each(norms[0]));
+    });
+  }
+}
+
+}  // namespace
+}  // namespace lockstep
