@@ -70,15 +70,15 @@ INSTANTIATE_TEST_SUITE_P(Cross, HalfStages,
                                           testing::Values(0, 1, 2)));
 
 /// What a run of steps showed on every rank; 'o': the loss of `bad_rank` (-1: of all) overflows backward, 'c': clean.
-struct Run {
+struct Story {
   std::vector<double> scales{};  ///< After each step.
   int64_t skipped = 0;
   int64_t applied = 0;
   std::string end{};  ///< Of a DivergedError.
 };
 
-Run run_steps(int stage, const std::string& fp16, const std::string& steps, int bad_rank) {
-  Run run;
+Story run_steps(int stage, const std::string& fp16, const std::string& steps, int bad_rank) {
+  Story run;
   comm::run_ranks(2, [&](Communicator& group) {
     const std::string mode = R"(, "fp16": {"enabled": true, "auto_cast": true, )" + fp16 + "}";
     Engine engine = make_engine(tiny(), group, config_text(9, 1, stage_text(stage, mode)));
@@ -108,7 +108,7 @@ TEST(ScalerTest, FollowsItsGoldensAtEveryStageAndRank) {
   const std::string start = R"("initial_scale_power": 4, "loss_scale_window": 3)";
   for (int stage = 0; stage < kStages; ++stage) {
     for (const int bad_rank : {0, 1, -1}) {
-      const Run mixed = run_steps(stage, start, "ooocccccoo", bad_rank);
+      const Story mixed = run_steps(stage, start, "ooocccccoo", bad_rank);
       EXPECT_THAT(mixed.scales, testing::ElementsAre(16, 8, 4, 4, 4, 4, 8, 8, 8, 4));
       EXPECT_EQ(mixed.skipped, 5);
       EXPECT_EQ(mixed.applied, 5);
@@ -117,7 +117,7 @@ TEST(ScalerTest, FollowsItsGoldensAtEveryStageAndRank) {
                 testing::ElementsAre(16, 16, 16, 32, 32, 32, 64, 64, 64));
     EXPECT_THAT(run_steps(stage, start + R"(, "consecutive_hysteresis": true)", "ococoo", 1).scales,
                 testing::ElementsAre(16, 16, 16, 16, 16, 8));
-    const Run floor = run_steps(stage, R"("initial_scale_power": 2, "hysteresis": 1)", "ooo", 1);
+    const Story floor = run_steps(stage, R"("initial_scale_power": 2, "hysteresis": 1)", "ooo", 1);
     EXPECT_THAT(floor.scales, testing::ElementsAre(2, 1));
     EXPECT_THAT(floor.end, testing::HasSubstr("gradient of "));
     EXPECT_THAT(floor.end, testing::HasSubstr("on rank 1"));
@@ -125,7 +125,7 @@ TEST(ScalerTest, FollowsItsGoldensAtEveryStageAndRank) {
 }
 
 TEST(ScalerTest, AllOverflowingEndsAtTheFloorAndNotBefore) {
-  const Run run = run_steps(2, R"("initial_scale_power": 16)", std::string(20, 'o'), 0);
+  const Story run = run_steps(2, R"("initial_scale_power": 16)", std::string(20, 'o'), 0);
   ASSERT_EQ(run.scales.size(), 17U);
   EXPECT_EQ(run.scales[0], 65536);
   EXPECT_EQ(run.scales[1], 32768);
@@ -135,7 +135,7 @@ TEST(ScalerTest, AllOverflowingEndsAtTheFloorAndNotBefore) {
 
 TEST(ScalerTest, AStaticScaleStaysAndSkips) {
   for (int stage = 0; stage < kStages; ++stage) {
-    const Run run = run_steps(stage, R"("loss_scale": 128)", "cccocccc", 0);
+    const Story run = run_steps(stage, R"("loss_scale": 128)", "cccocccc", 0);
     EXPECT_THAT(run.scales, testing::Each(128));
     EXPECT_EQ(run.skipped, 1);
     EXPECT_EQ(run.applied, 7);
