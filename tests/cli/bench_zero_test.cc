@@ -66,6 +66,16 @@ TEST(BenchZeroProcesses, StateIsWithinTwoPercentOfTheFormula) {
   }
 }
 
+TEST(BenchZeroProcesses, StateIn16BitsIsWithinTwoPercentOfTheFormula) {
+  // Deep enough that as many layers are whole at once at every depth.
+  const auto rows = BenchRow::parse(output_of("bench zero_mem --ranks 2,4 --layers 4,6 --precision bf16 --json"));
+  for (const BenchRow& row : rows) {
+    if (row["name"] != "zero_mem") continue;
+    EXPECT_LE(row["ratio"].get<double>(), 1.02) << row;
+    EXPECT_GE(row["ratio"].get<double>(), 0.99) << row;
+  }
+}
+
 TEST(BenchZeroTraffic, StaysWithinItsLimits) {
   const auto rows = measure_zero_traffic(
       {.ranks = {2, 4}, .buckets = {65'536, 1'000'000}, .layers = 3, .width = 256, .small_layers = 200});
