@@ -234,5 +234,64 @@ TEST(NonFiniteTest, GradientsOfAStepDoNotReachTheNext) {
   }
 }
 
+/// loss = sum(weight * input): the gradient is the input.
+class Dot final : public LossLayer {
+ public:
+  std::vector<ParameterSpec> describe() const override { return {{.name = "weight", .shape = {3}}}; }
+  void build(std::span<const at::Tensor> parameters) override { weight_ = parameters[0]; }
+  at::Tensor logits(const at::Tensor& input) override { return input * weight_; }
+  at::Tensor loss(const at::Tensor& input, const at::Tensor& /*labels*/) override { return logits(input).sum(); }
+
+ private:
+  at::Tensor weight_;
+};
+
+// Large gradients that become infinite on the way, small ones that vanish: a bf16 run whose gradients travel as fp16.
+TEST(TransferTest, LargeAndSmallGradientsSurviveInTheirOwnType) {
+  for (int stage = 0; stage < kStages; ++stage) {
+    for (const char* wire : {"", R"(, "communication_data_type": "bf16")", R"(, "communication_data_type": "fp32")"}) {
+      comm::run_ranks(2, [&](Communicator& group) {
+        LayerStack model;
+        model.head = std::make_shared<Dot>();
+        model.training = std::make_shared<bool>(true);
+        Engine engine = make_engine(model, group, config_text(1, 1, stage_text(stage, kModes[0] + std::string(wire))));
+        const at::Tensor input = at::tensor({1e6, 1e-7, 1.0}, at::kDouble).to(at::kBFloat16);
+        engine.backward(engine.forward(input, at::zeros({1}, at::kLong)));
+        const at::Tensor gradient = engine.gradient("weight").to(at::kFloat);
+        EXPECT_TRUE(at::equal(gradient, input.to(at::kFloat))) << "stage " << stage << wire;
+        engine.step();
+        EXPECT_FALSE(engine.report()->skipped);
+      });
+    }
+  }
+}
+
+// Parameters that do not train come back from a checkpoint too, whatever the engine began with.
+TEST(FrozenTest, ParametersComeBackInEveryModeAndStage) {
+  const std::string folder = testing::TempDir() + "lockstep_frozen";
+  for (int stage = 0; stage < kStages; ++stage) {
+    for (const std::string& mode : {std::string(), std::string(kModes[0]), std::string(kModes[1])}) {
+      std::filesystem::remove_all(folder);
+      comm::run_ranks(2, [&](Communicator& group) {
+        const auto make = [&](uint64_t seed) {
+          const TinyOptions options{.frozen_middle = true};
+          return make_engine(mode == kModes[0] ? half_model(options) : tiny(options), group,
+                             config_text(18, 1, stage_text(stage, mode)), {.seed = seed});
+        };
+        const auto middle = [](Engine& engine) {
+          const auto scope = engine.gather_parameters({"middle.weight"});
+          return scope["middle.weight"].to(at::kFloat).clone();
+        };
+        Engine first = make(1);
+        first.save_checkpoint(folder);
+        Engine second = make(2);
+        EXPECT_FALSE(at::equal(middle(second), middle(first)));
+        second.load_checkpoint(folder);
+        EXPECT_TRUE(at::equal(middle(second), middle(first))) << "stage " << stage << mode;
+      });
+    }
+  }
+}
+
 }  // namespace
 }  // namespace lockstep
