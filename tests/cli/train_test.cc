@@ -7,6 +7,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "exit_codes.h"
 #include "program.h"
 
 namespace lockstep::cli {
@@ -68,6 +69,15 @@ TEST_F(TrainCommand, MonitorsGoOnWhereTheCheckpointStands) {
   size_t records = 0;
   for (size_t at = 0; (at = events.find("train_loss", at)) != std::string::npos; ++at) ++records;
   EXPECT_EQ(records, 5U);
+}
+
+TEST_F(TrainCommand, OverflowAtTheSmallestScaleEndsWithItsOwnCode) {
+  std::ofstream(folder_ + "/ds_config.json")
+      << R"({"train_batch_size": 2, "optimizer": {"type": "AdamW", "params": {"lr": 0.001}},
+             "fp16": {"enabled": true, "initial_scale_power": 120, "min_loss_scale": 1e36, "hysteresis": 1}})";
+  EXPECT_EQ(train({"--steps", "20", "--no-save"}), kDiverged) << err_;
+  EXPECT_THAT(err_, HasSubstr("gradient of "));
+  EXPECT_THAT(err_, HasSubstr("min_loss_scale"));
 }
 
 TEST_F(TrainCommand, AnotherRunsScalarsAreNotMixedWithThisOnes) {

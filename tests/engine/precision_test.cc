@@ -69,6 +69,76 @@ INSTANTIATE_TEST_SUITE_P(Cross, HalfStages,
                          testing::Combine(testing::Values(1, 2, 3, 4), testing::Values(1, 3),
                                           testing::Values(0, 1, 2)));
 
+/// The loop as one would write it by hand: fp16 weights, a scaled loss, fp32 masters, AdamW.
+class PlainLoop {
+ public:
+  PlainLoop(const std::map<std::string, at::Tensor>& start, double scale) : scale_(scale) {
+    std::vector<at::Tensor> next;
+    const auto build = [&](auto& layer) {
+      next.clear();
+      for (const ParameterSpec& spec : layer.describe()) {
+        masters_.push_back(start.at(spec.name).to(at::kFloat).clone());
+        weights_.push_back(masters_.back().to(at::kHalf).detach().requires_grad_());
+        moments_.push_back({at::zeros_like(masters_.back()), at::zeros_like(masters_.back())});
+        next.push_back(weights_.back());
+      }
+      layer.build(next);
+    };
+    for (const auto& layer : model_.layers) build(*layer);
+    build(*model_.head);
+  }
+
+  /// Loss and norm.
+  std::pair<double, double> step(const Batch& batch) {
+    std::vector<at::Tensor> hidden{batch.input.to(at::kHalf)};
+    for (const auto& layer : model_.layers) hidden = layer->forward(hidden);
+    const at::Tensor loss = model_.head->loss(hidden[0], batch.target).to(at::kFloat);
+    (loss * scale_).backward();
+    ++steps_;
+    double squares = 0;
+    for (size_t i = 0; i < weights_.size(); ++i) {
+      const at::Tensor gradient = weights_[i].grad().to(at::kFloat) / scale_;
+      squares += gradient.square().sum().item<double>();
+      auto& [first, second] = moments_[i];
+      first = 0.9 * first + 0.1 * gradient;
+      second = 0.999 * second + 0.001 * gradient * gradient;
+      const at::Tensor deviation = (second / (1 - std::pow(0.999, steps_))).sqrt() + 1e-8;
+      masters_[i] = masters_[i] * (1 - 0.05 * 0.1) - 0.05 * (first / (1 - std::pow(0.9, steps_))) / deviation;
+      weights_[i].mutable_grad().reset();
+      weights_[i].detach().copy_(masters_[i]);
+    }
+    return {loss.item<double>(), std::sqrt(squares)};
+  }
+
+ private:
+  LayerStack model_ = tiny();
+  double scale_;
+  int steps_ = 0;
+  std::vector<at::Tensor> masters_, weights_;
+  std::vector<std::array<at::Tensor, 2>> moments_;
+};
+
+TEST(Fp16Test, FollowsAPlainLoop) {
+  for (const char* mode : {kModes[1], kModes[2]}) {
+    comm::run_ranks(2, [&](Communicator& group) {
+      Engine engine = make_engine(tiny(), group, config_text(18, 1, stage_text(2, mode)));
+      std::map<std::string, at::Tensor> start;
+      {
+        const auto scope = engine.gather_parameters({"*"});
+        for (const std::string& name : scope.names()) start[name] = scope[name].clone();
+      }
+      PlainLoop plain(start, engine.loss_scale());
+      for (int64_t step = 0; step < 20; ++step) {
+        const StepReport report = run_step(engine, group, 18, 1, step);
+        const auto [loss, norm] = plain.step(global_batch(step));
+        // fp16 holds 11 bits; the halves of the batch are rounded apart.
+        EXPECT_NEAR(report.loss, loss, 2e-3 * loss + 1e-4) << "step " << step;
+        EXPECT_NEAR(report.grad_norm, norm, 1e-2 * norm + 1e-3) << "step " << step;
+      }
+    });
+  }
+}
+
 /// What a run of steps showed on every rank; 'o': the loss of `bad_rank` (-1: of all) overflows backward, 'c': clean.
 struct Story {
   std::vector<double> scales{};  ///< After each step.
